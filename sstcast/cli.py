@@ -14,9 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from copy import copy
 from datetime import date, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +24,8 @@ import sstcast
 from sstcast._version import __version__
 from sstcast.dask_schedulers import choose_threads
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
-from sstcast.log import LOG
+from sstcast.log import LOG, show
+from sstcast.options import METAVARS, MIN_OPTION_VALUES, TYPES, Command
 from sstcast.sources import KNOWN
 from sstcast.stopping import Terminated, ending_at_sigterm
 from sstcast.storage.artefacts import DISK_FULL, is_full
@@ -44,38 +43,6 @@ if TYPE_CHECKING:
 LOG_LEVELS = {"--quiet": logging.WARNING, "--verbose": logging.DEBUG}
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED, TERMINATED = 2, 3, 70, 130, 143
 MAX_MESSAGE_CHARS = 2000  # characters of an error message
-# The type of an option, by the first type in the argument's annotation; all other options are text.
-TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
-METAVARS = {  # the default is the argument's name in capitals
-    **dict.fromkeys(("start", "end", "date"), "YYYY-MM-DD"),
-    **dict.fromkeys(("gaps", "leads", "every", "horizons"), "DAYS"),
-    "overrides": "KEY=VALUE",
-    "years": "FIRST:LAST",
-    "against": "RUN|BASELINE",
-    "data": "SOURCE|RUN|FORECAST",
-    "baseline": "fixed|moving|detrended",
-    "index": "BOX|CSV",
-    "forecast": "RUN|FORECAST",
-    "resume": "RUN",
-    "places": "CSV|GEOJSON",
-    "observations": "FILE",
-    "observation_error": "DEGREES",
-    "hours": "FIRST..LAST",
-    "share": "PER CENT",
-    **dict.fromkeys(("select", "platforms", "datasets", "models"), "NAMES"),
-    "base": "none|persistence|linear",
-    "name": "PAPER:TABLE",
-}
-DEFAULTS = {"--samples": "100"}  # of options that may be given without a value
-MIN_OPTION_VALUES = {
-    **dict.fromkeys(("gaps", "samples", "max_size"), 0),
-    **dict.fromkeys(("leads", "fold", "validation", "every", "jobs"), 1),
-}
-# Options of which one value may name several things.
-COMMAS = {
-    *("above", "datasets", "horizons", "models", "platforms"),
-    *("seeds", "select", "share", "systems", "variables"),
-}
 TABLES = inspect.Parameter(
     "tables",
     inspect.Parameter.KEYWORD_ONLY,
@@ -84,50 +51,6 @@ TABLES = inspect.Parameter(
 )
 Arguments = dict[str, Any]  # the arguments of a call
 Printer = Callable[[Any, Arguments], None]
-
-
-class Command(typer.core.TyperCommand):
-    """A command whose options in `DEFAULTS` may be given without a number, for which Typer has no way.
-
-    An option that is no list, and a key of --set, may be given once. Of several values, Typer would take the last.
-    """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments after giving these options their values.
-
-        Raises SSTCastError if an option that is no list is given more than once.
-        """
-        given: list[str] = []
-        for argument, following in pairwise([*args, ""]):
-            given.append(argument)
-            if argument in DEFAULTS and not following.lstrip("-").isdecimal():
-                given.append(DEFAULTS[argument])
-        rest = super().parse_args(ctx, [*given])  # the parser empties its list
-        if not ctx.resilient_parsing:  # not of a line that the shell completes
-            self._check_given_once(ctx, given)
-        return rest
-
-    def _check_given_once(self, ctx: Any, given: list[str]) -> None:
-        parser = self.make_parser(ctx)
-        single = [
-            option
-            for option in self.params
-            if isinstance(option, typer.core.TyperOption) and not (option.multiple or option.is_flag)
-        ]
-        for option in single:
-            repeatable = copy(option)
-            repeatable.multiple = True
-            repeatable.add_to_parser(parser, ctx)  # in place of the option, so that the parser keeps all values
-        values = parser.parse_args([*given])[0]
-        for option in single:
-            if len(texts := values.get(option.name, [])) > 1:
-                remedy = "give it once" + ", with values separated by commas" * (option.name in COMMAS)
-                raise SSTCastError(f"{option.opts[0]}: given more than once ({' and '.join(texts)}); {remedy}")
-        set_to: dict[str, str] = {}
-        for key, _, value in (text.partition("=") for text in values.get("overrides") or []):
-            if key in set_to:
-                raise SSTCastError(f"--set {key}: given more than once ({set_to[key]} and {value}); give it once")
-            set_to[key] = value
 
 
 app = typer.Typer(
@@ -188,7 +111,7 @@ def _run(arguments: list[str]) -> int:
 def show_version(is_set: bool) -> None:
     """Print the version and exit, if `is_set`."""
     if is_set:
-        print(__version__)
+        show(__version__)
         raise typer.Exit
 
 
@@ -306,12 +229,6 @@ def _day(text: str) -> date:
     return datetime.strptime(text, "%Y-%m-%d").date()
 
 
-def _system(against: str) -> str | Run:
-    from sstcast.scores.evaluate import reference
-
-    return reference(str(expand_user(against)))
-
-
 def _next(command: str) -> None:
     """Name the next command on standard error, if a person reads it in a terminal."""
     if sys.stderr.isatty() and FIRST_PROCESS:
@@ -319,25 +236,19 @@ def _next(command: str) -> None:
 
 
 def _file(result: Result[Any], _: object = None) -> None:
-    print(f"{result.path}: {'written' if result.new else 'nothing to do'}")
+    show(f"{result.path}: {'written' if result.new else 'nothing to do'}")
 
 
 def _lines(lines: list[str], _: object) -> None:
-    print(*lines, sep="\n")
+    show(*lines)
 
 
-def print_nothing(*_: object) -> None:
-    """Print nothing more, because the function itself has told each step."""
-
-
-def _scores(
-    result: Result[dict[str, Any]], label: str, arguments: Arguments, against: Mapping[str, str] | None = None
-) -> None:
+def _scores(result: Result[Any], arguments: Arguments, label: str, against: Mapping[str, str]) -> None:
     from sstcast.figures.printing import print_answer, print_scores
 
-    print_answer(result.value, label, arguments, against or {})
+    print_answer(result.value, label, arguments, against)
     if arguments["tables"]:
-        print_scores(result.value, label, against or {})
+        print_scores(result.value, label, against)
     _file(result)
 
 
@@ -350,19 +261,17 @@ def _fetched(report: FetchReport, _: Arguments) -> None:
 
 @verb("status", "Data", "folder")
 def _stores(stores: list[RawContents], arguments: Arguments) -> None:
-    for store in stores:
-        print(*store.lines(), sep="\n")
+    show(*(line for store in stores for line in store.lines()))
     if not stores:
         hint = "run `sstcast fetch` to download some (configs/demo.yaml needs none)"
-        print(f"{arguments['folder']}: no fetched days; {hint}")
+        show(f"{arguments['folder']}: no fetched days; {hint}")
 
 
 @verb("heatwaves", "Data", "data")
 def _events(result: Result[Any], arguments: Arguments) -> None:
     from sstcast.extremes.events_told import lines_of_events
 
-    for line in lines_of_events(result.value, "cold spell" if arguments["cold"] else "heatwave"):
-        print(line)
+    show(*lines_of_events(result.value, "cold spell" if arguments["cold"] else "heatwave"))
     _file(result)
 
 
@@ -379,7 +288,8 @@ def doctor() -> None:
     """Show versions, devices, threads and free disk space, and list missing packages by task."""
     from sstcast.doctor import examine
 
-    print(*examine(), sep="\n")
+    for line in examine():  # which ends in an error if a package is missing
+        show(line)
 
 
 @app.command(rich_help_panel="Train")
@@ -387,7 +297,7 @@ def models() -> None:
     """List the models that `model.name` may select, and the local layers of `mpnn` and `gps`."""
     from sstcast.models.factory import model_lines
 
-    print(*model_lines(), sep="\n")
+    show(*model_lines())
 
 
 @verb("train", "Train", "config")
@@ -397,7 +307,7 @@ def _trained(run: Run, _: Arguments) -> None:
 
 @verb("hindcast", "Train", "configs", has_tables=True)
 def _hindcast(result: Result[dict[str, Any]], arguments: Arguments) -> None:
-    _scores(result, result.path.parent.name, arguments)
+    _scores(result, arguments, result.path.parent.name, {})
 
 
 @verb("combine", "Train", "runs")
@@ -430,32 +340,25 @@ verb("page", "Forecast", "forecast")(_file)
 
 @verb("update", "Forecast", "run")
 def _updated(update: Update, _: Arguments) -> None:
-    print(update.line)
+    show(update.line)
     raise typer.Exit(update.code)
 
 
 @verb("evaluate", "Score", "run", several=True, has_tables=True)
 def _evaluated(result: Result[dict[str, Any]], arguments: Arguments) -> None:
     from sstcast.runs import Run
+    from sstcast.scores.evaluate import labels
 
-    run, reference = Run(result.path.parent), _system(arguments["against"])
-    if isinstance(reference, str):
-        _scores(result, run.label, arguments, {reference: reference})
-    else:
-        label, of_reference = run.labels_beside(reference)
-        _scores(result, label, arguments, {reference.folder.name: of_reference})
+    _scores(result, arguments, *labels(Run(result.path.parent), str(expand_user(arguments["against"]))))
     _next(f"report {result.path.parent}")
 
 
 @verb("score", "Score", "file", has_tables=True)
 def _scored(result: Result[dict[str, Any]], arguments: Arguments) -> None:
-    from sstcast.scores.system_records import shown_names
+    from sstcast.scores.evaluate import labels_of_file
 
-    label, systems = Path(result.value["file"]).name, map(_system, arguments.get("against", ()))
-    keys = result.value["references"]
-    against = [of if isinstance(of, str) else keys[str(of.folder)] for of in systems]
-    shown = shown_names(result.value, label)
-    _scores(result, label, arguments, {key: shown[key] for key in against})
+    against = [str(expand_user(name)) for name in arguments.get("against", ())]
+    _scores(result, arguments, *labels_of_file(result.value, against))
 
 
 @verb("leaderboard", "Score", "folder")
@@ -463,10 +366,10 @@ def _ranks(result: Result[Any], _: Arguments) -> None:
     from sstcast.reports.leaderboard import print_leaderboard
 
     print_leaderboard(*result.value)
-    print(result.path, result.path.with_suffix(".html"), sep="\n")
+    show(result.path, result.path.with_suffix(".html"))
 
 
-verb("map", "Score", "run", several=True)(print_nothing)
+verb("map", "Score", "run", several=True)(lambda *_: None)  # the function itself has told each step
 verb("report", "Score", "run")(_file)
 verb("datasets", "Papers")(_lines)
 

@@ -1,8 +1,9 @@
 """The exception for errors that users can fix, and helpers for its one-line message."""
 
 import re
+import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MAX_LIBRARY_CHARS = 300  # characters of a library's message
@@ -31,8 +32,10 @@ class Interrupted(Exception):
 
 def check_no_pipe(path: Path) -> None:
     """Raise ValueError if a path is a pipe or a device, which may never answer or never end."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise ValueError("a pipe or a device, not a file")
+    with suppress(OSError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise ValueError("a pipe or a device, not a file")
 
 
 @contextmanager

@@ -24,6 +24,12 @@ class _Printer(logging.Handler):
         print(printable(record.getMessage()), file=stream, flush=True)
 
 
+def show(*lines: object) -> None:
+    """Print results on standard output, a line each, with unprintable characters escaped."""
+    for line in lines:
+        print(printable(str(line)))
+
+
 LOG.addHandler(_Printer())
 
 

@@ -63,6 +63,17 @@ def test_the_page_has_a_line_for_each_file(room: str) -> None:
     assert named == {path.name for path in (PACKAGE / room).glob("*.py")} - {"__init__.py"}
 
 
+def test_files_import_one_another_one_way() -> None:
+    """Also imports for types alone, or within functions; the files of `reports` are not asked."""
+    files = {
+        f"sstcast.{'.'.join(path.with_suffix('').relative_to(PACKAGE).parts)}": path
+        for path in PACKAGE.rglob("*.py")
+        if path.parent.name != "reports" and path.name != "__init__.py"
+    }
+    known = {name: {imported.rpartition(".")[0] for imported in imports(path)} for name, path in files.items()}
+    TopologicalSorter({name: others & files.keys() for name, others in known.items()}).prepare()
+
+
 def test_no_folder_has_the_name_of_a_public_function() -> None:
     # Importing `sstcast.NAME.module` would replace the function `sstcast.NAME`.
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from numcodecs import FixedScaleOffset, Shuffle, Zstd
 
 from sstcast.errors import SSTCastError
@@ -218,3 +220,63 @@ def test_a_flipped_bit_in_a_chunk_of_netcdf_is_never_another_value(tmp_path: Pat
         path.write_bytes(flipped)
         with open_netcdf(path, REMEDY) as found, contextlib.suppress(SSTCastError):
             np.testing.assert_array_equal(found["sst"], ocean()["sst"])
+
+
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_a_pipe_in_place_of_a_chunk_is_refused(is_sharded: bool, tmp_path: Path) -> None:
+    encoding = {"sst": {"chunks": (1, 3, 4)} | ({"shards": (2, 3, 4)} if is_sharded else {})}
+    ocean().to_zarr(tmp_path / "a.zarr", zarr_format=3, consolidated=False, encoding=encoding)
+    chunk = next(
+        path for path in sorted((tmp_path / "a.zarr/sst").rglob("*")) if path.name == "0" and path.is_file()
+    )
+    chunk.unlink()
+    os.mkfifo(chunk)
+    opened = open_zarr(tmp_path / "a.zarr", REMEDY)
+    told = refusal(lambda path, remedy: opened["sst"].load(), tmp_path / "a.zarr")
+    assert "a pipe or a device, not a file" in told
+
+
+CLAIMED = 10**9
+
+
+def claimed_netcdf(path: Path, name: str, **attributes: str) -> None:
+    with netCDF4.Dataset(path, "w", format="NETCDF3_64BIT_OFFSET" if path.suffix == ".cdf" else "NETCDF4") as file:
+        file.set_fill_off()
+        file.createDimension(name, CLAIMED)
+        file.createVariable(name, "f8", (name,), chunksizes=(1000,) if path.suffix == ".nc" else None).setncatts(
+            attributes
+        )
+
+
+def claimed_zarr(path: Path, name: str, version: int, **attributes: str) -> None:
+    group = zarr.create_group(path, zarr_format=version)
+    dims = {"dimension_names": [name]} if version == 3 else {}
+    array = group.create_array(name, shape=(CLAIMED,), chunks=(1000,), dtype="f8", **dims)
+    array.attrs.update(attributes | ({} if version == 3 else {"_ARRAY_DIMENSIONS": [name]}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "attributes"),
+    [
+        *((kind, name, {}) for kind in ("nc", "cdf", "zarr2", "zarr3") for name in ("lat", "time")),
+        ("nc", "x", {"units": "degrees_east"}),
+        ("zarr3", "y", {"standard_name": "latitude"}),
+    ],
+)
+def test_an_axis_that_claims_more_than_any_has_is_not_read(
+    kind: str, name: str, attributes: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / f"a.{kind}"
+    if kind.startswith("zarr"):
+        claimed_zarr(path, name, int(kind[-1]), **attributes)
+    else:
+        claimed_netcdf(path, name, **attributes)
+    told = refusal(open_zarr if path.is_dir() else open_netcdf, path)
+    assert f"{name} claims 1,000,000,000 values" in told
+
+
+def test_a_mesh_may_have_more_cells_than_an_axis_has_values(tmp_path: Path) -> None:
+    cells = 2 * 10**6
+    mesh = xr.Dataset(coords={"lat": ("cell", np.zeros(cells, "i1")), "cell": np.zeros(cells, "i1")})
+    mesh.to_netcdf(tmp_path / "a.nc", engine="netcdf4", encoding={name: {"zlib": True} for name in mesh.variables})
+    assert open_netcdf(tmp_path / "a.nc", REMEDY).sizes["cell"] == cells

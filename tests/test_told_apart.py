@@ -14,13 +14,14 @@ from sstcast.config import DataConfig, PredictorConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.fields import training_of
 from sstcast.forecasting.fitted import LinearFit
+from sstcast.forecasting.history import RegionStatistics
 from sstcast.forecasting.place_periods import table_beside
 from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 from sstcast.models import LINEAR
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.daily_field import source_of_days
-from sstcast.reading.reading import folder_of
+from sstcast.reading.reading import folder_of, open_region
 from sstcast.runs import Run
 from sstcast.storage.yaml_files import apply_overrides, parse_yaml
 
@@ -195,3 +196,25 @@ def test_numbers_are_what_they_look_like() -> None:
     for text in ("010", "0x1F", "1_000", "12:30", "0b1", "1_000.5", "1:30.5"):
         with pytest.raises(SSTCastError, match=r"is no plain number: write only its digits, or put it in quotes"):
             parse_yaml(text, "x")
+
+
+@pytest.mark.parametrize("coarsen", [1, 2])
+def test_the_share_of_sea_is_that_of_the_cells_of_the_source(tmp_path: Path, coarsen: int) -> None:
+    """A grid of half a degree is the same as blocks of two cells, whose land enters neither mean nor share."""
+    sst = make_sst()
+    sst["sst"][:, 2, 3] = np.nan
+    sst.to_netcdf(tmp_path / "sea.nc")
+    of_blocks, of_grid = (
+        prepare(of_small(tmp_path, "prepared", region=REGION | {"coarsen": n, "tile": [2, 2]}, **grid))
+        for n, grid in ((2 * coarsen, {}), (coarsen, {"grid": 0.5}))
+    )
+    expected, found = (made.open_cube()[["ocean_fraction", "ocean_mask"]].load() for made in (of_blocks, of_grid))
+    xr.testing.assert_allclose(found, expected)
+    assert 0 < float(found["ocean_fraction"].where(found["ocean_mask"]).min()) < 1
+    normals, cells = RegionStatistics(of_grid), open_region(of_grid.data)
+    history = cells.isel(time=slice(-9, None)).load()
+    assert (normals.on_grid(history).notnull().all("time") == normals.ocean).all()
+    cells.close()
+    if coarsen == 1:
+        with pytest.raises(SSTCastError, match=r"history: \d+ cells hold values where the run has land"):
+            normals.on_grid(history.fillna(20))

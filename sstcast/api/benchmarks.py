@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sstcast.api.arguments import Seeds, expand_path, listed, names_in, seeds_of
 from sstcast.errors import SSTCastError, aligned, message_of
-from sstcast.log import LOG, reporting
+from sstcast.log import LOG, reporting, show
 from sstcast.storage.paths import expand_user
 
 if TYPE_CHECKING:
@@ -112,11 +112,10 @@ def benchmark(
             LOG.warning(f"{config.label}: no result: {message_of(error)}")
             continue
         results += of_model
-        for line in result_lines(config, of_model):
-            print(line)
+        show(*result_lines(config, of_model))
     if len(models) > 1:
         for title, header, rows in tables_of((r["model"], SplitScore.model_validate(r)) for r in results):
-            print(title, *aligned([("", *header), *((row, *cells) for row, cells in rows)]), sep="\n")
+            show(title, *aligned([("", *header), *((row, *cells) for row, cells in rows)]))
     return results
 
 

@@ -131,7 +131,7 @@ def init(
 
     Examples:
         >>> sstcast.init(config.data.source, "own.yaml")[0]
-        '...days, ...'
+        '...days of sst, ...'
     """
     from sstcast.ocean.init_config import start
 

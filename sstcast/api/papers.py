@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.api.arguments import Result, Seeds, expand_path, listed, names_in, seeds_of
 from sstcast.errors import SSTCastError, aligned, counted
-from sstcast.log import reporting
+from sstcast.log import reporting, show
 from sstcast.storage.paths import expand_user
 from sstcast.storage.yaml_files import suggest
 
@@ -78,8 +78,7 @@ def table5(
         listed(overrides),
     )
     if dry_run:
-        for line in needs(table):
-            print(line)
+        show(*needs(table))
         return Result({}, folder / "table5.json", False)
     errors, new = table5(table, jobs)
     return Result(errors, folder / "table5.json", new)
@@ -131,8 +130,7 @@ def table(
     tables, folder = paper_tables(), expand_user(out or "runs/benchmarks")
     if name is None:
         lines = {table: (table, _sets(cells), f"{counted(len(cells), 'cell')}") for table, cells in tables.items()}
-        for line in aligned([lines[table] for table in sorted(lines)]):
-            print(line)
+        show(*aligned([lines[table] for table in sorted(lines)]))
         return Result(sorted(lines), folder, False)
     if name not in tables:
         raise SSTCastError(f"no table {name!r}{suggest(name, tables)}; see `sstcast table`")
@@ -143,8 +141,7 @@ def table(
     if not dry_run:
         configs = [trial.config.with_seed(seed) for seed in trials[0].seeds for trial in trials if trial.config]
         run_tasks([partial(fit, config) for config in configs], jobs, None)
-    for line in needs(trials) if dry_run else table_lines(trials):
-        print(line)
+    show(*(needs(trials) if dry_run else table_lines(trials)))
     value: list[dict[str, Any]] = [
         {
             "dataset": trial.cell.dataset,

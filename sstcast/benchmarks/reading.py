@@ -5,6 +5,7 @@ A file that may run code is opened only if its digest is known or the user trust
 
 import hashlib
 import io
+import math
 import pickle
 import sys
 import warnings
@@ -38,6 +39,7 @@ FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
 CSR = "data", "indices", "indptr", "shape"  # arrays of a sparse matrix
 NPZ = "adj", "attr", "labels"
+MOST_UNUSED = 100  # times the columns of features that a graph uses; more take memory for nothing
 DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 
 # `torch.save` writes these types for a list of `Data`, besides those that PyG itself adds.
@@ -206,6 +208,7 @@ def _read_npz(path: Path) -> Data:
     """
     names = [*(f"adj_{part}" for part in CSR), "labels"]
     with reading(path, f"give {', '.join(names)}, and attr_matrix or {', '.join(f'attr_{part}' for part in CSR)}"):
+        _check_claims(path)
         with np.load(path, allow_pickle=False) as file:  # names of nodes may be pickles, and are not read
             arrays = {name: file[name] for name in file.files if name.startswith((*NPZ, *MASKS.values()))}
         adjacency, features = (
@@ -214,6 +217,15 @@ def _read_npz(path: Path) -> Data:
             else csr_matrix(tuple(arrays[f"{kind}_{part}"] for part in CSR[:3]), arrays[f"{kind}_shape"])
             for kind in NPZ[:2]
         )
+        for kind, matrix in (("adj", adjacency), ("attr", features)):
+            if len(arrays["labels"]) != matrix.shape[0]:
+                raise ValueError(f"{kind} has {matrix.shape[0]} rows, and labels {len(arrays['labels'])}")
+        if not isinstance(features, np.ndarray) and features.shape[1] > MOST_UNUSED * (
+            1 + features.indices.max(initial=0)
+        ):
+            raise ValueError(
+                f"attr claims {features.shape[1]} columns, of which it uses {1 + features.indices.max(initial=0)}"
+            )
         edges = coo_matrix(adjacency)
         ends, values = torch.tensor(np.stack([edges.row, edges.col])).long(), torch.tensor(edges.data).double()
         index, values = listed_edges(ends, values[:, None], len(arrays["labels"]), directed=False, where=path)
@@ -222,6 +234,22 @@ def _read_npz(path: Path) -> Data:
         data = Data(torch.from_numpy(x), index, y=torch.from_numpy(arrays["labels"]))
         data.update({name: torch.from_numpy(arrays[name]) for name in MASKS.values() if name in arrays})
         return data if (weight == 1).all() else data.update({"edge_weight": weight})
+
+
+def _check_claims(path: Path) -> None:
+    """Raise ValueError if an array in an npz claims more bytes than its file in the archive."""
+    with zipfile.ZipFile(path) as archive:
+        for info in (info for info in archive.infolist() if info.filename.endswith(".npy")):
+            with archive.open(info) as file:
+                version = np.lib.format.read_magic(file)
+                header = (
+                    np.lib.format.read_array_header_1_0
+                    if version == (1, 0)
+                    else np.lib.format.read_array_header_2_0
+                )
+                shape, _, kind = header(file)
+            if not kind.hasobject and math.prod(shape) * kind.itemsize > info.file_size:
+                raise ValueError(f"{info.filename} claims {math.prod(shape):,} values and holds fewer")
 
 
 def fetch(dataset: Dataset, root: Path) -> list[Path]:
@@ -261,12 +289,14 @@ def _is_plain(path: Path) -> bool:
     """Return whether a file of NumPy or torch holds nothing but arrays, tensors and PyG's `Data`."""
     try:
         if path.suffix in (".npz", ".npy"):
+            if path.suffix == ".npz":
+                _check_claims(path)
             arrays = np.load(path, allow_pickle=False)
             for name in arrays if path.suffix == ".npz" else ():
                 arrays[name]
         else:
             _load_plain(path)
-    except (pickle.UnpicklingError, ValueError, RuntimeError, EOFError):
+    except (pickle.UnpicklingError, zipfile.BadZipFile, ValueError, RuntimeError, EOFError):
         return False
     return True
 

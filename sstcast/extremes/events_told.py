@@ -6,6 +6,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import counted
+from sstcast.geo import area_weights
 
 EVENTS_AT_ONCE = 10_000_000
 MOST_PLACES = 10  # that have a line
@@ -54,7 +55,7 @@ def _of_cells(found: xr.Dataset, event: str) -> list[str]:
     if not len(events):
         return [f"on the last day, no cell is in a {event}"]
     cells: NDArray[np.intp] = np.searchsorted(stops, events, side="right")
-    areas = np.cos(np.deg2rad(found["cell_lat"].values))
+    areas = area_weights(found["lat"]).sel(lat=found["cell_lat"]).values
     own = found[["event_start", "event_end", "event_duration"]].isel(event=events).load()
     longest = int(np.argmax(own["event_duration"].values))
     lat, lon = (float(found[f"cell_{axis}"][cells[longest]]) for axis in ("lat", "lon"))

@@ -28,7 +28,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.reading.daily_field import source_of
 from sstcast.runs import PRETRAINED, Run, file_name
-from sstcast.storage.artefacts import check_own, followed, locked, noted, read_recipe
+from sstcast.storage.artefacts import check_own, followed, locked, noted, read_recipe, unlinked
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
 
@@ -97,7 +97,7 @@ def events_of_record(
     run = Run.open(source.path) if is_run(source.path) else None
     name = question.file_name
     path = Path(f"{file_name(source.path.stem)}-{name}") if run is None else run.folder / name
-    path = checked_out(out or path, question.suffix)
+    path = checked_out(out or unlinked(path), question.suffix)
     with _record(source, run) as (sst, fraction, prepared), locked(path):
         baseline = _baseline(question, sst, source, run)
         recipe = {"baseline": str(baseline), "made_from": _made_from(source, run), **question.files_from(path)}

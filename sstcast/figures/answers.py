@@ -7,7 +7,6 @@ from itertools import takewhile
 
 from sstcast.errors import counted, printable
 from sstcast.figures.sheets.sheet import (
-    Scores,
     Sheet,
     first_system,
     folds_of,
@@ -24,6 +23,7 @@ from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, verdict
 from sstcast.scores.system_records import BASE, WITHOUT, of_role
+from sstcast.types import Scores
 
 DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the first and the last one
 FIRST_DAY = "day 1 is 1 day after the last observed day"  # so it is over where the newest days come late
@@ -173,7 +173,10 @@ def added(metrics: Scores) -> str:
 
 
 def gains(metrics: Scores) -> list[str]:
-    """Describe in a line for each predictor of a linear system what it is worth, and tell which are perfect."""
+    """Describe in a line for each predictor of a linear system what it is worth, and tell which are perfect.
+
+    A forecast of SST among them is also compared with the run.
+    """
     read = metrics.get("predictors", {})
     lines = [f"The system {name} reads {text}." for name, text in read.items() if PERFECT in text]
     for name in of_role(metrics["systems"], WITHOUT, MODEL):
@@ -186,4 +189,11 @@ def gains(metrics: Scores) -> list[str]:
                 f"Predictor {metrics['systems'][name]['label']}: MSE {with_it:.4f} °C² with it, {without:.4f} "
                 f"without, ratio {compared['ratio']:.4f} ({ends})."
             )
+    for by_run in metrics.get("rivals", {}).values():
+        for compared in by_run.values():
+            days = f"On {counted(compared['dates'], 'date')}, {counted(len(compared['leads']), 'day')} ahead"
+            left_out = f"; {counted(compared['left_out'], 'date')} without a new issue" * bool(
+                compared["left_out"]
+            )
+            lines.append(f"{told(compared)} {days}{left_out}.")
     return lines

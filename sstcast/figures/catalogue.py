@@ -30,7 +30,7 @@ from sstcast.names import (
     STATE,
     TRUTH,
 )
-from sstcast.scores.comparisons import segments
+from sstcast.scores.comparisons import date_blocks
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.score_files import comparison, errors_of
 from sstcast.scores.significance import FDR, ratio
@@ -418,10 +418,11 @@ def _rmse_interval(results: Results) -> Any:
     The bootstrap gives the interval of a ratio, here of the mean squared error to a constant error of 1.
     """
     error = results.tables["mse_by_date"].sel(units=DEGREES, system=results.system).transpose("init_time", "lead")
-    values, days = error.values.astype(float), results.metrics["block_days"]
-    if days is None:
+    values = error.values.astype(float)
+    if results.metrics["block_days"] is None:
         return np.full((values.shape[1], 2), np.nan)
-    return np.sqrt(ratio(values, np.ones_like(values), days // results.metrics["every"], segments(error))[1])
+    block, _, segments = date_blocks(error)
+    return np.sqrt(ratio(values, np.ones_like(values), block, segments)[1])
 
 
 def _about_bands(results: Results) -> str:

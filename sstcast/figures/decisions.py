@@ -10,9 +10,10 @@ from sstcast.figures.results import Results
 from sstcast.figures.sheets import above, areas, events, heatwaves, terciles
 from sstcast.figures.sheets.events import WITHIN_HORIZON
 from sstcast.figures.sheets.heatwaves import HEATWAVES
-from sstcast.figures.sheets.sheet import Scores, intervals_of
+from sstcast.figures.sheets.sheet import intervals_of
 from sstcast.names import EVENT
 from sstcast.scores.system_records import distinct
+from sstcast.types import Scores
 
 WARN_FROM = "Probability from which to warn"  # an axis
 LOWEST_VALUE = -0.2  # on the axis of relative economic values

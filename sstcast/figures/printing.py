@@ -13,9 +13,11 @@ from rich.table import Table
 from sstcast.errors import printable
 from sstcast.figures.answers import about_the_distribution, added, answers, gains, lines_of_systems, summary
 from sstcast.figures.sheets import above, areas, errors, events, points, sections_of
-from sstcast.figures.sheets.sheet import Scores, Sheet, first_name, first_system
+from sstcast.figures.sheets.sheet import Sheet, first_name, first_system
 from sstcast.figures.tables import NOTE, VARY, bases, ratios, versus
+from sstcast.log import show
 from sstcast.scores.system_records import BASELINE, of_role
+from sstcast.types import Scores
 
 NONE: Mapping[str, str] = {}
 ANSWER_WIDTH = 100  # columns
@@ -65,7 +67,7 @@ def _print_wrapped(texts: Iterable[str]) -> None:
     for text in filter(None, texts):
         whole = re.sub(r"(?<=\d) (?=[%°])", "\u00a0", printable(text))
         for line in textwrap.wrap(whole, ANSWER_WIDTH, subsequent_indent="  ", break_on_hyphens=False):
-            print(line.replace("\u00a0", " "))
+            show(line.replace("\u00a0", " "))
 
 
 def print_scores(metrics: Scores, label: str, against: Mapping[str, str] = NONE) -> None:
@@ -88,7 +90,7 @@ def print_scores(metrics: Scores, label: str, against: Mapping[str, str] = NONE)
     ]
     print_sheets(
         sheets,
-        f"{printable(label)}: {summary(metrics)}",
+        f"{label}: {summary(metrics)}",
         name,
         "\n".join(filter(None, [added(metrics), *gains(metrics)])),
     )
@@ -99,7 +101,7 @@ def print_scores(metrics: Scores, label: str, against: Mapping[str, str] = NONE)
 @cache
 def _print_once(note: str) -> None:
     """Print a note, unless a table of the same command had it."""
-    print(note)
+    show(note)
 
 
 def print_sheets(
@@ -114,21 +116,21 @@ def print_sheets(
     terminal = console.width if console.is_terminal else 140
     console.width = min(width or terminal, terminal)
     if heading:
-        console.print(heading, soft_wrap=True)
+        console.print(printable(heading), soft_wrap=True)
     for sheet in sheets:
         title = printable(sheet.title)
         for part in _parts_that_fit(sheet, console.width):
             table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
             table.add_column("", no_wrap=True)
             for column, width in part.items():
-                table.add_column(sheet.header[column], justify="right", overflow="fold", width=width)
+                table.add_column(printable(sheet.header[column]), justify="right", overflow="fold", width=width)
             for name, cells in sheet.rows:
-                row = [cells[column] for column in part]
+                row = [printable(cells[column]) for column in part]
                 table.add_row(printable(name), *row, style="bold" if name == bold else None)
             console.print(table)
             title = ""
-    if note:
-        console.print(note, soft_wrap=True)
+    for line in note.splitlines():
+        console.print(printable(line), soft_wrap=True)
 
 
 def _parts_that_fit(sheet: Sheet, width: int) -> list[dict[int, int]]:

@@ -27,8 +27,7 @@ from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import FDR
 from sstcast.scores.system_records import BASE, BASELINE, corrected, of_role
 from sstcast.storage.artefacts import digest, fingerprint
-
-Scores = dict[str, Any]
+from sstcast.types import Scores
 
 
 class Results:

@@ -6,7 +6,6 @@ from itertools import pairwise
 from sstcast.figures.sheets.sheet import (
     ASTERISK,
     PARTS,
-    Scores,
     Sheet,
     first_name,
     first_system,
@@ -18,6 +17,7 @@ from sstcast.figures.sheets.sheet import (
 from sstcast.scores.score_files import comparison, part_of
 from sstcast.scores.significance import p_text
 from sstcast.scores.system_records import BASE, of_role, run_itself, shown_names
+from sstcast.types import Scores
 
 NOTE = f"{ASTERISK} Skill is 1 minus a ratio."
 VARY = "The last digits vary between machines, because processors and versions of PyTorch round differently."

@@ -27,6 +27,7 @@ from sstcast.storage.artefacts import as_text, remove_noted
 from sstcast.training.data_record import without_paths
 
 LAYOUT = 4  # version of the layout of the files and of the fits
+FORECAST_FIT = 2  # version of fits that read a `kind: forecast`, and of their spreads
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -45,7 +46,8 @@ class LinearFit(NamedTuple):
     @property
     def recipe(self) -> dict[str, Any]:
         """What a fit of the system depends on besides the days: also the order of the predictors."""
-        return self._asdict() | {"predictors": [*self.predictors.items()]}
+        version = {"forecast_fit": FORECAST_FIT} if "forecast" in self.predictors.values() else {}
+        return self._asdict() | {"predictors": [*self.predictors.items()]} | version
 
     @property
     def file_name(self) -> str:

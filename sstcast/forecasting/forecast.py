@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import short_base_period
 from sstcast.forecasting.areas import INTERVAL
 from sstcast.forecasting.history import last_days
-from sstcast.forecasting.loaded_run import Extras, LoadedRun, error_keys, made_from
+from sstcast.forecasting.loaded_run import Extras, LoadedRun, error_keys, is_of_own_ocean, made_from
 from sstcast.forecasting.place_periods import table_beside
 from sstcast.forecasting.places import HEADER, write_table
 from sstcast.forecasting.run_places import AskedPlaces, keep_places, places_for
@@ -21,7 +21,7 @@ from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
 from sstcast.ocean.places import Places
 from sstcast.runs import Run, file_name
-from sstcast.storage.artefacts import check_own, followed, is_up_to_date, locked, read_recipe
+from sstcast.storage.artefacts import check_own, followed, is_up_to_date, locked, read_recipe, unlinked
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
@@ -87,9 +87,9 @@ def _default_file(loaded: LoadedRun, last: dt.date, asked: AskedPlaces | None) -
 
     Raises SSTCastError if it holds something else, or a forecast of other data.
     """
-    file = followed(loaded.run.folder / f"forecast{_suffix(loaded.where)}-{last}.nc")
+    file = loaded.run.folder / f"forecast{_suffix(loaded.where)}-{last}.nc"
     with locked(file):
-        _checked_out(file, asked)
+        _checked_out(unlinked(file), asked)
         if loaded.where.given:
             check_made_from(file, loaded.data, "name another file with --out")
         yield file
@@ -154,16 +154,16 @@ def _checked_out(path: Path, asked: AskedPlaces | None) -> Path:
     return path
 
 
-def check_made_from(path: Path, data: DataConfig, remedy: str, may_have_moved: bool = False) -> None:
+def check_made_from(path: Path, data: DataConfig, remedy: str, own: Run | None = None) -> None:
     """Raise SSTCastError, ending in `remedy`, if a file holds a forecast of another source or region than `data`.
 
-    If the project `may_have_moved`, only the name of a source's file counts.
+    A forecast of the ocean of the run that is its `own` passes, wherever its source was.
     """
     if not path.exists():
         return
     with open_netcdf(path, remedy) as opened:
         held, wanted = json.loads(opened.attrs.get("made_from", "{}")), made_from(data)
-    if may_have_moved and held and Path(held["source"]).name == Path(wanted["source"]).name:
-        held["source"] = wanted["source"]
+        if own is not None and is_of_own_ocean(opened, own):
+            return
     if words := [f"{key} {held[key]}" for key in held if held[key] != wanted.get(key)]:
         raise SSTCastError(f"{path}: holds a forecast of other data, {', '.join(words)}; {remedy}")

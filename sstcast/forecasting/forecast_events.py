@@ -28,7 +28,7 @@ from sstcast.ocean.places import OUTLINES, Places
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.xarray_objects import is_object, open_object
 from sstcast.runs import file_name
-from sstcast.storage.artefacts import locked
+from sstcast.storage.artefacts import locked, unlinked
 from sstcast.storage.stores import open_netcdf, open_zarr
 
 AGAIN = "make it again with `sstcast forecast`"
@@ -196,7 +196,7 @@ def events_of_forecast(
     if with_places and (question.cold or question.dhw):
         raise SSTCastError(f"--places: {file} holds only heatwaves of places; leave it out, and select cells")
     name = f"{file_name(source.path.stem)}-{question.file_name}"
-    out = checked_out(out or source_of(source.source).beside(name), question.suffix)
+    out = checked_out(out or unlinked(source_of(source.source).beside(name)), question.suffix)
     baseline = f"fixed, {forecast.attrs.get('heatwave_years', 'years not stated')}"
     with forecast, locked(out):
         if with_places:

@@ -153,13 +153,13 @@ class RegionStatistics:
 
     def _averaged(self, sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray, Region]:
         """Return `sst` on its own cells and on the run's grid, and the ocean mask and region of its own cells."""
-        region, share, is_paper = self.data.box, self.fraction, self.data.protocol == "paper"
+        region, is_paper = self.data.box, self.data.protocol == "paper"
         # The statistics of the paper protocol are on the source's cells.
-        native = at_cells(sst, self.statistics if is_paper else finer_cells(share, region.coarsen))
+        native = at_cells(sst, self.statistics if is_paper else finer_cells(self.ocean, region.coarsen))
         if native is None and not is_paper:
-            region, share, native = region.model_copy(update={"coarsen": 1}), self.ocean, at_cells(sst, share)
+            region, native = region.model_copy(update={"coarsen": 1}), at_cells(sst, self.ocean)
         if native is None:
-            axes = (share[axis].values for axis in ("lat", "lon"))
+            axes = (self.ocean[axis].values for axis in ("lat", "lon"))
             lat, lon = (f"{axis[0]:g}..{axis[-1]:g} ({axis.size})" for axis in axes)
             remedy = (
                 "give the cells of the source, which the paper protocol needs"
@@ -169,7 +169,12 @@ class RegionStatistics:
             raise SSTCastError(f"history: does not hold the run's cells, lat {lat}, lon {lon}; {remedy}")
         native = check_places(native, "history: its grid")
         ocean = native.notnull().any("time")
-        if mismatch_count := int((abs(ocean_fraction(ocean, region) - share) > SHARE_TOLERANCE).sum()):
+        fraction = ocean_fraction(ocean, region)
+        if region.coarsen > 1 and self.data.grid is None:
+            differs = abs(fraction - self.fraction) > SHARE_TOLERANCE
+        else:  # of cells that are not averaged here, the masks tell
+            differs = (fraction >= region.min_ocean) != self.ocean
+        if mismatch_count := int(differs.sum()):
             raise SSTCastError(
                 f"history: {mismatch_count} cells hold values where the run has land, or none where it has "
                 "ocean; fill the ocean, and set land to NaN"

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -69,7 +70,7 @@ from sstcast.runs import Run
 from sstcast.storage.artefacts import as_text, digest
 from sstcast.storage.cf import CONVENTIONS
 from sstcast.storage.yaml_files import suggest
-from sstcast.training.data_record import check_data, is_own
+from sstcast.training.data_record import check_data, is_own, is_own_ocean, ocean_of
 
 if TYPE_CHECKING:
     from sstcast.forecasting.system import ForecastSystem
@@ -85,6 +86,16 @@ class Extras(NamedTuple):
     samples: int | None = None
     asked: AskedPlaces | None = None
     above: tuple[float, ...] = ()
+
+
+def is_of_own_ocean(forecast: xr.Dataset, run: Run) -> bool:
+    """Return whether a file holds a forecast of a run's own ocean, perhaps with the splits of its date.
+
+    If it does not say so, its source must be the run's, at the same place.
+    """
+    if "own_ocean" in forecast.attrs:
+        return bool(forecast.attrs["own_ocean"] == ocean_of(run))
+    return bool(json.loads(forecast.attrs.get("made_from", "{}")) == made_from(run.config.data))
 
 
 def made_from(data: DataConfig) -> dict[str, Any]:
@@ -351,6 +362,7 @@ class LoadedRun:
             **read,
             **({"comment": comment} if comment else {}),
             made_from=as_text(made_from(self.data)),
+            own_ocean=ocean_of(self.run) if is_own_ocean(self.run, self.prepared) else "no",
             maximum_monthly_mean_years=str(MonthlyYears.of(*self.data.splits.base) or "none is complete"),
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short_period}"} if short_period else {}),

@@ -11,13 +11,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.errors import printable
 from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.extremes.terciles import WEEK, whole_weeks
 from sstcast.forecasting.areas import HAZEN, on_cells
 from sstcast.forecasting.heatwaves import CELLS_AT_ONCE, Trajectories
 from sstcast.forecasting.samples import ErrorsOfCells, sampled
 from sstcast.forecasting.spread import QUANTILES
+from sstcast.log import show
 from sstcast.types import Array
 
 OF_PERIOD = ("sst", "sst_quantile", "heatwave_probability")  # the fields `place_PERIOD_NAME`
@@ -98,8 +98,7 @@ def table_beside(forecast: Path) -> Path:
 
 def print_places(forecast: xr.Dataset, path: Path) -> None:
     """Print the lines of the places of the forecast in a file."""
-    for line in lines_of_places(forecast.isel(init_time=-1), table_beside(path)):
-        print(line)
+    show(*lines_of_places(forecast.isel(init_time=-1), table_beside(path)))
 
 
 def lines_of_places(forecast: xr.Dataset, table: Path) -> list[str]:
@@ -120,7 +119,7 @@ def lines_of_places(forecast: xr.Dataset, table: Path) -> list[str]:
         if np.isfinite(chances).any():
             in_words = [chance(share) if np.isfinite(share) else "-" for share in chances]
             told.append(f"heatwave {'by week ' * (period == 'week')}{', '.join(in_words)}")
-        lines.append(f"{printable(str(place))}: {'; '.join(told) or 'no forecast'}")
+        lines.append(f"{place}: {'; '.join(told) or 'no forecast'}")
     if (more := forecast.sizes["place"] - MOST_LINES) > 0:
         lines.append(f"and {more} more in {table}")
     return lines

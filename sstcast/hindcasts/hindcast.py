@@ -38,8 +38,7 @@ from sstcast.scores.summary import assemble, lowest_error, predictors_of
 from sstcast.scores.system_records import RUN, record
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
-
-Scores = dict[str, Any]
+from sstcast.types import Scores
 
 REMEDY = "the scores use the old data; to use the new data, choose another --out"
 

@@ -100,11 +100,21 @@ def cross_validate(
         for error, penalty in zip(errors, penalties, strict=True):
             error += block.error(solve(train_sums, penalty)).unflatten(0, (-1, leads)).sum(0)
     best = errors.argmin(0)
-    weight = torch.zeros_like(total.cross).unflatten(1, (-1, leads))
+    return solve_by_lead(total, solve, penalties, best), best
+
+
+def solve_by_lead(
+    sums: Sums, solve: Callable[[Sums, Penalty], Tensor], penalties: Sequence[Penalty], best: Tensor
+) -> Tensor:
+    """Return the weights `[inputs, cells, leads]` with the penalty of each lead, `best [leads]` of the candidates.
+
+    `sums` have outputs `[cells, leads]`, and `solve` is described at `cross_validate`.
+    """
+    weight = torch.zeros_like(sums.cross).unflatten(1, (-1, len(best)))
     for choice in best.unique().tolist():
-        fitted = solve(total, penalties[choice]).unflatten(1, (-1, leads))
+        fitted = solve(sums, penalties[choice]).unflatten(1, (-1, len(best)))
         weight[..., best == choice] = fitted[..., best == choice]
-    return weight, best
+    return weight
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from sstcast.geo import Box
 from sstcast.ocean.splits import for_training
 from sstcast.reading.any_grid import proposed
 from sstcast.reading.daily_field import source_of
-from sstcast.reading.fields import MISPLACED, PLAUSIBLE, options_for_keys
+from sstcast.reading.fields import PLAUSIBLE, options_for_keys
 from sstcast.reading.gaps import longest_gap
-from sstcast.reading.grid import box_of, check_places, crop, true_rows
+from sstcast.reading.grid import box_of, crop
 from sstcast.reading.reading import open_cells, source_grid
 from sstcast.reading.sea import sample_days
 from sstcast.storage.artefacts import atomic, followed
@@ -26,6 +26,7 @@ TILE = 30  # preferred rows and columns of a tile
 MOST_TILES = (2, 4)  # maximum rows and columns of tiles, so that a laptop trains in minutes
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
 MOST_GAPS = 3  # days; interpolation over longer gaps would leak the future into a history
+FARTHEST_SPACING = 2  # times the width of the source's cells, or its inverse, that is proposed
 UNNAMED = "my-run"
 
 Area = tuple[slice, slice, tuple[int, int], list[int]]  # rows, columns, shape of a tile, tiles that are skipped
@@ -59,17 +60,17 @@ class Examined(NamedTuple):
 
     Attributes:
         source: the source, and how it is read.
-        sst: its days, `(time, lat, lon)` in degC, without the rows that are not where the axes have them.
+        sst: its days, `(time, lat, lon)` in degC.
         ocean: the cells with a value on a day that was examined, `[lat, lon]`.
         holes: the number of these days on which an ocean cell lacks its value.
-        notes: lines about the grid and the rows left out.
+        notes: lines about the grid.
     """
 
     source: FieldSource
     sst: xr.DataArray
     ocean: NDArray[np.bool_]
     holes: int
-    notes: tuple[list[str], list[str]]
+    notes: list[str]
 
     @property
     def time(self) -> pd.DatetimeIndex:
@@ -88,8 +89,8 @@ def start(source: FieldSource, out: Path | None = None) -> list[str]:
 
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
-    out = followed(out or Path(f"{folder_name(source.path.resolve().stem, UNNAMED)}.yaml"))
-    if out.exists():
+    out = followed(out) if out else Path(f"{folder_name(source.path.resolve().stem, UNNAMED)}.yaml")
+    if out.exists() or out.is_symlink():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     found = examine(source)
     sst, area = found.sst, choose_area(found.ocean)
@@ -118,27 +119,23 @@ def examine(source: FieldSource) -> Examined:
 
     Raises SSTCastError if it cannot be read, is too short to train on, or holds implausible values.
     """
-    path, of_grid, of_rows = source.path, [], []
-    if source.grid is None and (cells := source_grid(source)) is not None:
-        grid = cells.grid(path)
-        spacing, whole = proposed(grid)
-        source = source.model_copy(update={"grid": spacing, "region": whole})
-        kind = "a curvilinear grid" if cells.lat.ndim == 2 else "a mesh"
-        of_grid = [
-            f"  source: {kind} of {grid.index.size} cells, {grid.spacing:.3g} degrees wide; "
-            f"data.grid brings them to {spacing:g} degrees"
-        ]
+    path, of_grid = source.path, []
     with options_for_keys():
+        if source.grid is None and (cells := source_grid(source)) is not None:
+            grid = cells.grid(path)
+            spacing, whole = proposed(grid)
+            if max(spacing / grid.spacing, grid.spacing / spacing) > FARTHEST_SPACING:
+                raise SSTCastError(
+                    f"{path}: its cells are {grid.spacing:.3g} degrees wide, for which no data.grid is proposed; "
+                    "write a configuration with data.grid and data.region by hand"
+                )
+            source = source.model_copy(update={"grid": spacing, "region": whole})
+            kind = "a curvilinear grid" if cells.lat.ndim == 2 else "a mesh"
+            of_grid = [
+                f"  source: {kind} of {grid.index.size} cells, {grid.spacing:.3g} degrees wide; "
+                f"data.grid brings them to {spacing:g} degrees"
+            ]
         sst = open_cells(source)
-    usable_rows = true_rows(sst)
-    if excluded_rows := sst.sizes["lat"] - (usable_rows.stop - usable_rows.start):
-        if usable_rows.stop - usable_rows.start < 2:
-            check_places(sst, str(path))
-        sst = sst.isel(lat=usable_rows).drop_vars(MISPLACED)
-        of_rows = [
-            f"  {excluded_rows} rows are left out, because their true latitudes or longitudes differ from the "
-            "axes by more than a tenth of a cell"
-        ]
     first, last = (day.date() for day in sst.indexes["time"][[0, -1]])
     for_training(first, last, path)  # a short record is told before its values
     values = sst.isel(time=sample_days(sst.sizes["time"])).values
@@ -152,7 +149,7 @@ def examine(source: FieldSource) -> Examined:
             f"{path}: holds {implausible[0]:g} degC; give its --units, or set _FillValue if this marks land"
         )
     holes = int((is_finite != ocean).any((1, 2)).sum())
-    return Examined(source, sst, ocean, holes, (of_grid, of_rows))
+    return Examined(source, sst, ocean, holes, of_grid)
 
 
 def _configuration(found: Examined, area: Area, out: Path) -> str:
@@ -183,13 +180,12 @@ def _configuration(found: Examined, area: Area, out: Path) -> str:
 
 def _description(found: Examined, area: Area, data: DataConfig) -> list[str]:
     """Return lines that describe a source, and what the configuration `data` takes of it."""
-    sst, time, ocean, (of_grid, of_rows) = found.sst, found.time, found.ocean, found.notes
+    sst, time, ocean = found.sst, found.time, found.ocean
     rows, cols, tile, skip = area
     longest, missing_count = longest_gap(time), len(pd.date_range(time[0], time[-1])) - time.size
     lines = [
-        f"{data.path}: {time.size} days, {time[0]:%Y-%m-%d}..{time[-1]:%Y-%m-%d}, "
+        f"{data.path}: {time.size} days of {sst.attrs['variable']}, {time[0]:%Y-%m-%d}..{time[-1]:%Y-%m-%d}, "
         f"{missing_count} missing{f' (up to {longest} in a row)' if longest else ''}",
-        *of_rows,
     ]
     if found.holes:
         lines.append(f"  ocean cells lack values on {found.holes} of {len(sample_days(time.size))} days examined")
@@ -200,7 +196,7 @@ def _description(found: Examined, area: Area, data: DataConfig) -> list[str]:
     region = box_of(sst["lat"], rows, sst["lon"].values, cols).yaml
     tiles = ocean[rows, cols].size // (tile[0] * tile[1]) - len(skip)
     lines += [
-        *of_grid,
+        *found.notes,
         f"  grid: {sst.sizes['lat']} x {sst.sizes['lon']} cells, {Box.of(sst).yaml}, {ocean.mean():.0%} ocean",
         f"  region: {region}, {counted(tiles, 'tile')} of {tile[0]} x {tile[1]}, "
         f"{ocean[rows, cols].mean():.0%} ocean",

@@ -7,7 +7,6 @@ date line or Greenwich. With longitudes beyond 180, it is refused unless the sho
 degrees. Corners 360 degrees apart close a band around the globe.
 """
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +16,10 @@ import numpy as np
 import shapely
 
 from sstcast.errors import SSTCastError, reading
+from sstcast.log import LOG
 from sstcast.ocean.gis_files import SIGNATURES, Feature, read_features
-from sstcast.storage.csv_files import check_csv
+from sstcast.ocean.point_files import COLUMN_NAMES
+from sstcast.storage.csv_files import line_of, read_table
 from sstcast.types import Array
 
 COLUMNS = ("name", "lat", "lon")
@@ -28,6 +29,7 @@ RECORD_SEPARATOR = "\x1e"  # before each feature of a GeoJSON sequence (RFC 8142
 CLEARLY_SHORTER = 90.0  # degrees of longitude: no one means the other way around the globe, more than 270
 AREA_ROUNDING = 1e-9  # as a share of an area
 TINY_DEGREES = 1e-9
+MENDED_AREA = 0.01  # share of an area by which an outline that is made valid may differ
 
 
 def read_geometries(path: Path) -> Iterator[tuple[str, Any]]:
@@ -50,24 +52,28 @@ def read_geometries(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _in_csv(path: Path) -> Iterator[tuple[str, Any]]:
-    check_csv(path)
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file, skipinitialspace=True)
-        columns = [(column or "").strip().lower() for column in rows.fieldnames or ()]
-        if missing := [column for column in COLUMNS if column not in columns]:
-            raise SSTCastError(f"{path}: has no column {missing[0]}; give {', '.join(COLUMNS)}")
-        rows.fieldnames = columns
-        for row in rows:
-            where = f"{path}: line {rows.line_num}"
+    table = read_table(path, dtype=str, keep_default_na=False)
+    lower = {str(column).strip().lower(): column for column in table.columns}
+    known = {"name": ("name",), "lat": COLUMN_NAMES["lat"], "lon": COLUMN_NAMES["lon"]}
+    columns = {key: lower[name] for key, names in known.items() for name in reversed(names) if name in lower}
+    if missing := [column for column in COLUMNS if column not in columns]:
+        raise SSTCastError(f"{path}: has no column {missing[0]}; give {', '.join(COLUMNS)}")
+    for row, cells in table.iterrows():
+        where = f"{path}: line {line_of(path, int(str(row)))}"
+        position = {}
+        for axis in ("lat", "lon"):
+            text = str(cells[columns[axis]]).strip()
             try:
-                lat, lon = float(row["lat"]), float(row["lon"])
-            except (TypeError, ValueError):
-                raise SSTCastError(f"{where}: lat and lon must be numbers; write degrees") from None
-            name = (row["name"] or "").strip()
-            if not name:
-                raise SSTCastError(f"{where}: the place has no name; give it one")
-            _check_degrees(lon, lat, where)
-            yield name, shapely.Point(lon, lat)
+                position[axis] = float(text.replace(",", "."))
+            except ValueError:
+                raise SSTCastError(
+                    f"{where}: {axis} {text!r} is no number; write degrees, such as -42.35"
+                ) from None
+        name = str(cells[columns["name"]]).strip()
+        if not name:
+            raise SSTCastError(f"{where}: the place has no name; give it one")
+        _check_degrees(position["lon"], position["lat"], where)
+        yield name, shapely.Point(position["lon"], position["lat"])
 
 
 def _in_geojson(path: Path) -> list[Feature]:
@@ -124,15 +130,33 @@ def _check_degrees(lon: Any, lat: Any, where: str) -> None:
 
 
 def united(parts: list[Any], where: str) -> Any:
-    """Return an area of several parts. Those that touch along a line, or overlap, are united."""
-    area = shapely.MultiPolygon(parts)
-    if shapely.is_valid(parts).all():
-        whole = shapely.union_all(_in_one_turn(parts))
-        if not area.is_valid or whole.area < area.area * (1 - AREA_ROUNDING):
-            area = shapely.MultiPolygon([part for part in shapely.get_parts(whole) if part.geom_type == "Polygon"])
-    if not area.is_valid:
-        raise SSTCastError(f"{where}: is not a valid polygon ({shapely.is_valid_reason(area)}); mend its outline")
+    """Return an area of several parts, each made valid. Those that touch along a line, or overlap, are united."""
+    parts = [polygon for part in parts for polygon in _made_valid(part, where)]
+    area, whole = shapely.MultiPolygon(parts), shapely.union_all(_in_one_turn(parts))
+    if not area.is_valid or whole.area < area.area * (1 - AREA_ROUNDING):
+        area = shapely.MultiPolygon(_polygons(whole))
     return area
+
+
+def _made_valid(part: Any, where: str) -> list[Any]:
+    """Return the polygons of a part whose outline may touch itself, which is logged.
+
+    Raises SSTCastError if they have another area than the outline, which crosses itself then.
+    """
+    if part.is_valid:
+        return [part]
+    valid, reason = (
+        shapely.make_valid(part, method="structure", keep_collapsed=False),
+        shapely.is_valid_reason(part),
+    )
+    if valid.is_empty or abs(valid.area - part.area) > MENDED_AREA * valid.area:
+        raise SSTCastError(f"{where}: is not a valid polygon ({reason}); mend its outline")
+    LOG.info(f"{where}: its outline touches itself ({reason}), and is made valid")
+    return _polygons(valid)
+
+
+def _polygons(area: Any) -> list[Any]:
+    return [part for part in shapely.get_parts(area) if part.geom_type == "Polygon"]
 
 
 def _in_one_turn(parts: list[Any]) -> list[Any]:

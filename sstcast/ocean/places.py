@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted
-from sstcast.geo import EARTH_RADIUS, Box, bounds
+from sstcast.geo import EARTH_RADIUS, Box, bounds, spans_globe
 from sstcast.log import LOG
 from sstcast.ocean.place_files import TINY_DEGREES, read_geometries, united
 from sstcast.types import Array
@@ -181,6 +181,8 @@ def _in_file(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the names and geometries in a file, each name once (see `Places.read`)."""
     by_name: dict[str, list[Any]] = {}
     for name, geometry in read_geometries(path):
+        if "\0" in name:
+            raise SSTCastError(f"{path}: the name {name} holds a NUL, which no column of names can; remove it")
         by_name.setdefault(name, []).append(geometry)
     if not by_name:
         raise SSTCastError(f"{path}: holds no place; give one or more")
@@ -255,7 +257,10 @@ def _cell_of_point(
         rows, columns = np.nonzero(ocean)
         apart = _kilometres(lat, lon, fraction["lat"].values[rows], fraction["lon"].values[columns])
         nearest = int(apart.argmin())
-        beside = max(abs(rows[nearest] - row), abs(columns[nearest] - column)) <= 1
+        across = abs(columns[nearest] - column)
+        if spans_globe(fraction["lon"].values):
+            across = min(across, ocean.shape[1] - across)
+        beside = max(abs(rows[nearest] - row), across) <= 1
         row, column = int(rows[nearest]), int(columns[nearest])
         cell = f"{float(fraction['lat'][row]):g}, {float(fraction['lon'][column]):g}"
         use = "its forecast is used" if beside else "it is too far away for a forecast"

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, reading
 from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset
-from sstcast.storage.csv_files import MAX_HEADER, check_csv
+from sstcast.storage.csv_files import MAX_HEADER, read_table
 
 COLUMN_NAMES = {  # what a column holds, and its names in files, in lower case
     "time": ("time", "datetime", "date_time", "date", "timestamp", "obs_time", "juld"),
     "lat": ("lat", "latitude"),
-    "lon": ("lon", "longitude", "long"),
+    "lon": ("lon", "longitude", "long", "lng"),
     "sst": (
         "sst",
         "sea_surface_temperature",
@@ -65,6 +65,7 @@ UNITS_IN_NAME = re.compile(r"(.+?) \((.+)\)")  # as erddapy writes them
 ROW_SIZES = ("rowsize", "row_size")  # the number of values of each trajectory
 DECIBARS = ("dbar", "dbars", "decibar", "decibars", "db")
 LEAST_AIR_PRESSURE = 800.0  # hPa, in columns that state no unit
+NO_NUMBERS = ("", "nan", "null", "none", "na", "n/a", "missing", "mm", "-")  # texts that mean no value
 GIVE = "give a CSV or NetCDF file with time, lat, lon and sst (docs/evaluation.md)"
 
 
@@ -101,6 +102,9 @@ def read_columns(path: Path) -> PointColumns:
         raw["time"] = pd.to_datetime(pd.DataFrame(parts), errors="coerce")
         lower["time"] = "time"
     names = {key: str(lower[name]) for key in COLUMN_NAMES if (name := _first_known(key, lower))}
+    if names.get("time", "").lower() == "date" and "hour" in lower:
+        raw["date"] = _at_hours(raw[names["time"]], raw, lower)
+        names["time"] = "date"
     if absent := [key for key in NEEDED if key not in names]:
         columns = ", ".join(map(str, raw.columns))[:200]
         raise SSTCastError(f"{path}: no column for {', '.join(absent)} among {columns}; {GIVE}")
@@ -128,8 +132,23 @@ def read_columns(path: Path) -> PointColumns:
     table["time"] = times
     for key in ("lat", "lon", "sst", "depth", "quality"):
         if key in table:
-            table[key] = pd.to_numeric(table[key], errors="coerce")
+            numbers = pd.to_numeric(table[key], errors="coerce")
+            texts = table[key][numbers.isna() & table[key].notna()].astype(str).str.strip()
+            if key in NEEDED and (texts := texts[~texts.str.lower().isin(NO_NUMBERS)]).size:
+                notes.append(f"{names[key]} {texts.iloc[0]!r} is no number; write degrees, such as -42.35")
+            table[key] = numbers
     return PointColumns(table, names, {key: attributes.get(name, {}) for key, name in names.items()}, good, notes)
+
+
+def _at_hours(dates: "pd.Series[Any]", raw: pd.DataFrame, lower: Mapping[str, Any]) -> "pd.Series[Any]":
+    """Return dates with the hours, minutes and seconds that columns beside them give, in UTC."""
+    text = dates.astype(str) if pd.api.types.is_integer_dtype(dates) else dates
+    instants = pd.to_datetime(text, errors="coerce", utc=True, format="ISO8601")
+    for part in DATE_PARTS[3:]:
+        if part in lower:
+            values = pd.to_numeric(raw[lower[part]], errors="coerce")
+            instants += pd.to_timedelta(values.where((values >= 0) & (values < MOST[part])), unit=part[0])
+    return instants
 
 
 def _first_known(key: str, lower: Mapping[str, Any]) -> str:
@@ -157,8 +176,7 @@ def _raw_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]
             raw[["hh", "mm"]] = raw.pop("hhmm").str.extract(r"^(\d\d)(\d\d)$").to_numpy()
         units = dict(zip(header, second, strict=False))
         return raw.rename(columns=NDBC_DATE_PARTS), {name: {"units": unit} for name, unit in units.items()}
-    check_csv(path)
-    return pd.read_csv(path, comment="#", skipinitialspace=True, low_memory=False), {}
+    return read_table(path).reset_index(drop=True), {}
 
 
 def _rows(dataset: xr.Dataset) -> pd.DataFrame:

@@ -40,7 +40,7 @@ from sstcast.reading.digests import digest_of, digests
 from sstcast.reading.gaps import GAP_COUNTS, gaps_filled
 from sstcast.reading.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.reading.plausible import checked
-from sstcast.reading.reading import OCEAN, open_region
+from sstcast.reading.reading import OCEAN, SHARE, open_region
 from sstcast.reading.remote_stores import fingerprint
 from sstcast.storage.artefacts import (
     as_text,
@@ -164,10 +164,11 @@ class _Preparation:
 
     def _cube(self) -> xr.Dataset:
         values, ocean = checked(self.native, self.path, self.data.gaps)
-        fraction = ocean_fraction(ocean, self.region)
-        _check_tiles(fraction, self.data)
+        mask = ocean_fraction(ocean, self.region) >= self.region.min_ocean
+        _check_tiles(mask, self.data)
+        share = self.source.attrs.get(SHARE, ocean)  # of sea in the cells, which `data.grid` may have averaged
+        fraction = ocean_fraction(ocean.copy(data=share.values), self.region)
         sst = coarsen(values, ocean, self.region).astype("float32")
-        mask = fraction >= self.region.min_ocean
         cube = xr.Dataset(
             {"sst": sst, "ocean_fraction": fraction, "ocean_mask": mask, "digest": digests(sst)},
             attrs={"title": "Daily sea surface temperature"},
@@ -220,8 +221,8 @@ class _Preparation:
         LOG.info(f"{path}: {content}")
 
 
-def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:
-    tiles = to_tiles(fraction.values >= data.box.min_ocean, tile_index(data.box, fraction.shape))
+def _check_tiles(mask: xr.DataArray, data: DataConfig) -> None:
+    tiles = to_tiles(mask.values, tile_index(data.box, mask.shape))
     if not tiles.any():
         raise SSTCastError(f"data.region: no ocean in {data.place}; choose another")
     if data.box.land_tiles == "refuse" and (empty := np.flatnonzero(~tiles.any(1))).size:

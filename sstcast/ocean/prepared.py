@@ -41,7 +41,7 @@ from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch
 from sstcast.storage.yaml_files import JsonRecord
 
-LAYOUT = 8  # version of the stores' layout, part of every recipe
+LAYOUT = 9  # version of the stores' layout, part of every recipe
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
 RENAMING_SECONDS = 0.1  # in which another process that prepares a store puts it in the place of the old one

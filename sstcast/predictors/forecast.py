@@ -23,6 +23,7 @@ from sstcast.reading.flags import tell_invalid
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.layouts import NoForecast
 
+IS_SST = "is_sst"  # attribute of a store: whether its source is one that SST is found in
 DIMS = ("time", AHEAD, "lat", "lon")
 
 
@@ -38,7 +39,8 @@ def read(predictor: Predictor, cells: xr.Dataset, given: Any) -> Iterator[tuple[
         members = forecasts.sst.transpose("init_time", "lead", "member", ...)
         mean, weights = members.mean("member", keep_attrs=True), grid.weights_to(predictor, members, cells)
         try:
-            yield grid.on_cells(mean, weights, cells), grid.read_by(members, weights, cells)
+            values = grid.on_cells(mean, weights, cells).assign_attrs({IS_SST: str(forecasts.is_sst)})
+            yield values, grid.read_by(members, weights, cells)
         finally:
             tell_invalid(days.path, forecasts.ranges)
 

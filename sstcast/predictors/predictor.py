@@ -62,7 +62,7 @@ from sstcast.storage.memory import trim
 from sstcast.storage.scratch import parts
 from sstcast.storage.stores import open_written
 
-LAYOUT = 2
+LAYOUT = 3
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
 EXTREMES = "extremes"  # variable of a store: those of the source on the cells that the run reads
 DRAWN, DRAWN_BLOCKS = 1_000_000, 8  # values of the base period that tell what is plausible, and parts of it

@@ -29,9 +29,9 @@ LEAST_KNOWN = 0.5  # share of a target's area, or of its weights, that must have
 WHOLE = 0.01  # tolerance for numbers of cells that must be whole
 FINEST_TARGET = 0.5  # of the source's spacing
 REACH = 12  # widths of a target, within twice which of the grid a source's cells may have weights
-SPACINGS = (0.05, 0.1, 0.125, 0.25, 0.5, 1.0)  # degrees, of which `init` proposes one
+SPACINGS = (0.02, 0.05, 0.1, 0.125, 0.25, 0.5, 1.0, 2.0, 5.0)  # degrees, of which `init` proposes one
 WIDEST_GAP = 5.0  # degrees of longitude without cells, for instance in land, in a source around the globe
-LAYOUT = 3  # version of the weights' file, part of its recipe
+LAYOUT = 4  # version of the weights' file, part of its recipe
 
 
 def any_grid_weights(

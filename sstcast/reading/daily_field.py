@@ -22,7 +22,7 @@ from sstcast.reading.remote_stores import day_states, metadata_digest, open_url
 from sstcast.reading.xarray_objects import held, is_object, open_object, token, when_given
 from sstcast.storage.artefacts import change_times, fingerprint
 from sstcast.storage.paths import is_url, packaged, path_of, walk
-from sstcast.storage.stores import open_netcdf, open_zarr
+from sstcast.storage.stores import ARRAYS, open_netcdf, open_zarr
 
 NETCDF_SUFFIXES = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
 ZARR = (".zgroup", ".zmetadata", "zarr.json")
@@ -269,6 +269,7 @@ def open_dataset(path: Path) -> xr.Dataset:
         raise SSTCastError(f"{path}: cannot be read; it is MATLAB, and {READ}: {MATLAB}")
     try:
         dataset = open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
+        _tell_longer(path, dataset)
         return with_decoded_days(dataset)
     except SSTCastError as error:
         if time := UNKNOWN_TIME.search(str(error)):
@@ -283,6 +284,20 @@ def open_dataset(path: Path) -> xr.Dataset:
                 f"{advice}{datenum}"
             ) from error
         raise
+
+
+def _tell_longer(path: Path, dataset: xr.Dataset) -> None:
+    """Log if an array of a Zarr store is longer by its own metadata than by consolidated ones, which are read."""
+    for name, array in dataset.encoding.get(ARRAYS, {}).items():
+        own = path / name / ("zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
+        shape = json.loads(own.read_bytes())["shape"] if own.is_file() else array.shape
+        for length, told in zip(shape, array.shape, strict=False):
+            if length > told:
+                warn_once(
+                    f"{path}: {name} holds {length} values along an axis, of which its consolidated metadata tell "
+                    f"{told}, which are read; renew them with zarr.consolidate_metadata"
+                )
+                return
 
 
 def _first_bytes(path: Path) -> bytes:

@@ -21,7 +21,7 @@ from sstcast.reading.bounds import bounds_name, bounds_of
 from sstcast.reading.flags import Rule, ValidRange, check_some_left, is_flag, rules_of
 from sstcast.reading.layouts import OBSERVED, REGRID, identified
 from sstcast.reading.levels import surface
-from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, SPACE
+from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, LARGEST_LATITUDE, SPACE, check_sign
 from sstcast.reading.source_grid import cells_of
 from sstcast.reading.units import celsius
 from sstcast.storage.stores import ARRAYS
@@ -208,14 +208,14 @@ def _on_axes(
     """Return a field on `dims` alone, each longitude once, and with `misplaced` if cells are. Adds to `notes`."""
     is_regular, misplaced = "lat" in dims, np.zeros((1, 1), bool)
     if is_regular:
-        misplaced, lon = _misplaced(field), field["lon"]
-        if (
-            lon.ndim == 1
-            and lon.size > 2
-            and abs(abs(float(lon[-1] - lon[0])) - 360) < REPEATED * step(lon.values)
-        ):
-            notes.append("without its last column, which repeats the first one")
-            field, misplaced = field.isel(lon=slice(0, -1)), misplaced[:, :-1]
+        _check_nominal(field, axes, path)
+        misplaced, count = _misplaced(field), _distinct_columns(field["lon"])
+        if repeats := field["lon"].size - count:
+            columns = "its last column, which repeats the first one"
+            notes.append(
+                f"without {columns if repeats == 1 else f'its last {repeats} columns, which repeat others'}"
+            )
+            field, misplaced = field.isel(lon=slice(0, count)), misplaced[:, :count]
     field = field.expand_dims([axis for axis in dims if axis in field.coords and not field[axis].ndim])
     field = field.swap_dims({field["lead"].dims[0]: "lead"} if "lead" in dims else {})
     field = field.squeeze([dim for dim in field.dims if dim not in dims])
@@ -225,6 +225,31 @@ def _on_axes(
         return field
     field = field.assign_coords({axis: degrees(field[axis], path, axes[axis]) for axis in ("lat", "lon")})
     return field.assign_coords({MISPLACED: (("lat", "lon"), misplaced)}) if misplaced.any() else field
+
+
+def _distinct_columns(lon: xr.DataArray) -> int:
+    """Return the number of columns up to those at the end that repeat the meridians of earlier ones."""
+    if lon.ndim != 1 or lon.size < 3 or not np.isfinite(lon.values).all():
+        return lon.size
+    near = REPEATED * step(lon.values)
+    east = (lon.values - lon.values[0] + near) % 360
+    order = np.argsort(east, kind="stable")
+    meridian = np.empty(lon.size, int)
+    meridian[order] = np.cumsum(np.diff(east[order], prepend=east[order[0]]) > 2 * near)
+    first = np.unique(meridian, return_index=True)[1]
+    return len(first) if first.max() == len(first) - 1 else lon.size
+
+
+def _check_nominal(field: xr.DataArray, axes: Mapping[str, str], path: Path) -> None:
+    """Raise SSTCastError if axes are called nominal, and the file lacks the true positions of the cells."""
+    for axis, kind in (("lat", "latitude"), ("lon", "longitude")):
+        text = str(field[axis].attrs.get("long_name", ""))
+        true = [name for name in field.cf.coordinates.get(kind, []) if field[name].ndim == 2]
+        if "nominal" in text.lower() and not true:
+            raise SSTCastError(
+                f"{path}: its {axes[axis]} is the {text!r}, and cells may be elsewhere; add geolon and geolat "
+                "from ocean_static.nc, or change the long_name if the axes are true"
+            )
 
 
 def _misplaced(field: xr.DataArray) -> NDArray[np.bool_]:
@@ -347,7 +372,8 @@ def degrees(axis: xr.DataArray, path: Path, name: str) -> NDArray[np.float64]:
     if kind.startswith(("grid_", "projection_")) or (units and not re.match("deg|°", units.strip(), re.I)):
         raise SSTCastError(f"{path}: its {name} is not a {axis.name} in degrees ({kind or units}); {REGRID}")
     values = axis.values.astype(float)
-    limit = 90.01 if axis.name == "lat" else LARGEST_DEGREES
+    check_sign(axis.rename(name), values, path)
+    limit = LARGEST_LATITUDE if axis.name == "lat" else LARGEST_DEGREES
     if not (np.isfinite(values).all() and (abs(values) <= limit).all()):
         raise SSTCastError(f"{path}: its {name}, {values[0]:g}..{values[-1]:g}, is not in degrees; {REGRID}")
     if values.size < 2:
@@ -355,14 +381,14 @@ def degrees(axis: xr.DataArray, path: Path, name: str) -> NDArray[np.float64]:
             f"{path}: its {name} has one value; sstcast needs at least 2 rows and 2 columns of cells: add "
             "neighbouring cells"
         )
-    steps = np.diff(values)
-    if (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
+    steps, longitudes = np.diff(values), np.sort(values % 360)
+    gaps = np.abs(steps) if axis.name == "lat" else np.diff(longitudes, append=longitudes[0] + 360)
+    usual_gap = np.median(np.abs(steps))
+    is_turning = axis.name == "lat" and (steps > 0).any() and (steps < 0).any()
+    if is_turning or gaps.min() <= (0 if axis.name == "lat" else REPEATED * usual_gap):
         raise SSTCastError(
             f"{path}: its {name} is not an axis ({values.size} values, which must all differ); correct it"
         )
-    longitudes = np.sort(values % 360)
-    gaps = np.abs(steps) if axis.name == "lat" else np.diff(longitudes, append=longitudes[0] + 360)
-    usual_gap = np.median(np.abs(steps))
     if axis.name == "lat":  # rows may become wider, as on a Mercator grid, but none may be missing
         sides = np.pad(gaps, 1)
         usual_gap = np.maximum(sides[2:], sides[:-2]) if gaps.size > 1 else gaps

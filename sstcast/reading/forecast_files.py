@@ -27,7 +27,7 @@ from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import CELLS, Found, dates, find_field, options_for_keys
 from sstcast.reading.flags import ValidRange
-from sstcast.reading.layouts import FORECAST, REFORECAST
+from sstcast.reading.layouts import FORECAST, REFORECAST, names_sst
 from sstcast.reading.reading import FieldInFile, merge
 from sstcast.reading.units import celsius
 from sstcast.reading.valid_days import AVERAGES, Periods, days_of_means, floored, longer_means, periods
@@ -56,6 +56,7 @@ class Forecasts:
         mean_of: the number of days in each mean, of which the lead counts the last.
         lacking: a day that the forecasts cross and that their calendar or the standard one lacks, or "".
         ranges: the valid ranges of the fields, which count the values outside that were read (see `tell_invalid`).
+        is_sst: whether the field has a name of SST (see `names_sst`).
     """
 
     path: Path
@@ -65,6 +66,7 @@ class Forecasts:
     mean_of: int = 1
     lacking: str = ""
     ranges: tuple[ValidRange | None, ...] = ()
+    is_sst: bool = True
 
     @property
     def daily(self) -> bool:
@@ -113,7 +115,7 @@ def read_forecasts(
     spread = merge(spreads, "init_time") if spreads else None
     lacking = next((part.lacking for part in parts if part.lacking), "")
     ranges = tuple(valid for part in parts for valid in part.ranges)
-    return Forecasts(path, sst, spread, note, first.mean_of, lacking, ranges)
+    return Forecasts(path, sst, spread, note, first.mean_of, lacking, ranges, first.is_sst)
 
 
 def _forecasts(
@@ -130,6 +132,10 @@ def _forecasts(
     found = find_field(dataset, path, FORECAST, variable, units, layouts, is_sst, any_grid=True)
     dims = dataset[found.field.name].dims
     cells |= {key: kept for key, kept in layouts.items() if key == CELLS}
+    if (lead := found.axis("lead")).dtype.kind not in "iufm":
+        raise SSTCastError(
+            f"{path}: {lead.name} holds {str(lead.values.flat[0])!r}; give numbers of days, or time differences"
+        )
     found = found._replace(dataset=_with_bounds_as_times(found, path))
     lead, attributes = found.axis("lead"), found.stored.attrs
     told, mean_of = longer_means(lead, attributes, found.dataset), 1
@@ -204,7 +210,8 @@ def _forecasts(
     sst, lacking = ordered(field).assign_attrs(units_kept), ""
     if takes is not None:
         lacking = _lacking_day(init, leads, days)
-    return Forecasts(path, sst, spread, ", ".join(notes), mean_of, lacking, tuple(ranges))
+    named = names_sst(str(field.name), found.stored.attrs)
+    return Forecasts(path, sst, spread, ", ".join(notes), mean_of, lacking, tuple(ranges), named)
 
 
 def mean_of_days(on_day: Callable[[xr.DataArray], xr.DataArray], last: xr.DataArray, count: int) -> xr.DataArray:

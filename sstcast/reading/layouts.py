@@ -19,12 +19,15 @@ from sstcast.reading.positions import SPACE, located, straightened
 
 OBSERVED = ("time", "lat", "lon")
 FORECAST = ("member", "init_time", "lead", "lat", "lon")
-STANDARD_NAMES = (
+SURFACE_NAMES = (
     "sea_surface_temperature",
     "sea_surface_foundation_temperature",
     "sea_surface_subskin_temperature",
     "sea_surface_skin_temperature",
     "surface_temperature",
+)
+STANDARD_NAMES = (
+    *SURFACE_NAMES,
     "sea_water_potential_temperature",
     "sea_water_conservative_temperature",
     "sea_water_temperature",
@@ -34,8 +37,14 @@ COMMON_NAMES = (
     *("votemper", "tosst", "to", "water_temp", "water_temperature", "sea_water_temperature"),
     *("temperature", "temp"),
 )
-# Words in the long name of a field other than SST.
+# Words in the long name of a field other than SST, and its standard names.
 OTHER = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
+OTHER_STANDARD_NAME = re.compile(r".*_at_sea_floor|air_temperature|sea_ice_.*")
+# Names and long names that say SST, and those that say another temperature, with spaces for underscores.
+SAYS_SST = re.compile(
+    r"\bsst|sst\b|\b(tos|tsurf|wtmp)\b|\bsurf\w* (\w+ )?temp|\btemp\w*( \w+)* surf", re.IGNORECASE
+)
+SAYS_OTHER = re.compile(r"\b(air|land|soil|bottom|bot|floor)\b", re.IGNORECASE)
 REFORECAST = "hdate"  # the initial time of a reforecast, beside that of the forecast with the same model version
 # The CF standard name of each axis, then its other names.
 AXIS_NAMES = {
@@ -47,14 +56,19 @@ AXIS_NAMES = {
         "first_day_datetime",
         "reference_time",
     ),
-    "lead": ("forecast_period", "lead", "lead_time", "lead_day_index", "step", "prediction_timedelta"),
+    "lead": (
+        *("forecast_period", "lead", "lead_time", "leadtime", "lead_day_index", "step", "prediction_timedelta"),
+        "elapsed_forecast_duration",
+    ),
     "member": ("realization", "member", "number", "ensemble"),
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
-COORDINATE_NAME = re.compile(
-    rf"(nav_|geo|x)?(lat|lon)|({'|'.join(name for names in (*AXIS_NAMES.values(), VERTICAL) for name in names)})$",
-    re.I,
-)
+COORDINATE_NAME = re.compile("|".join(name for names in (*AXIS_NAMES.values(), VERTICAL) for name in names), re.I)
+POSITION_NAME = re.compile(r"(nav_|geo|x)?(lat|lon)", re.I)  # how the name begins
+POSITION_UNITS = re.compile(r"|°.*|deg.*|rad.*", re.I)  # "latent_heat" has others
+# Names of dimensions of stations, which are no field.
+STATIONS = re.compile(r".*(station|mooring|buoy|platform).*|n?sites?|obs", re.I)
+NO_FIELD = "holds stations, no field: give them to `sstcast evaluate --observations`"
 REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
 
 ONE_START = "of a file with one start, add it: ds.expand_dims(init_time=[...])"
@@ -101,12 +115,13 @@ def identified(
     The arguments are those of `fields.find_field`. Raises SSTCastError like it.
     """
     layouts = {} if layouts is None else layouts
-    coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
+    dataset = _with_other_dimensions(dataset)
+    coordinates = [name for name, values in dataset.data_vars.items() if _is_coordinate(str(name), values)]
     if not is_sst:  # a field may be the depth of the sea
         coordinates = [
             name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
         ]
-    dataset = straightened(located(dataset.set_coords(coordinates), path))
+    dataset = straightened(located(dataset.set_coords(coordinates), path), path)
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
     if header not in layouts:
         cf_dataset = dataset.cf.guess_coord_axis()
@@ -114,6 +129,26 @@ def identified(
         layouts[header] = name, _axes(cf_dataset[name], true_positions)
     name, axes = layouts[header]
     return _renamed(dataset, name, axes, dims)
+
+
+def _is_coordinate(name: str, values: xr.DataArray) -> bool:
+    """Return whether a variable is an axis or a position by its name, and positions by their units too."""
+    if COORDINATE_NAME.fullmatch(name):
+        return True
+    is_position = POSITION_UNITS.fullmatch(str(values.attrs.get("units", "")).strip())
+    return bool(POSITION_NAME.match(name) and is_position)
+
+
+def _with_other_dimensions(dataset: xr.Dataset) -> xr.Dataset:
+    """Rename dimensions called like a variable that has others too, as FVCOM's `siglev(siglev, node)`."""
+    present = {*dataset.variables, *dataset.dims}
+    shared = [name for name, values in dataset.variables.items() if values.ndim > 1 and name in values.dims]
+    return dataset.rename_dims({name: _free(name, present) for name in shared}) if shared else dataset
+
+
+def _free(name: Hashable, present: set[Hashable]) -> str:
+    """Return a name that is not `present`."""
+    return next(free for n in itertools.count(1) if (free := f"{name}_{n}") not in present)
 
 
 def _renamed(dataset: xr.Dataset, field: str, axes: dict[str, str], dims: tuple[str, ...]) -> Named:
@@ -127,9 +162,7 @@ def _renamed(dataset: xr.Dataset, field: str, axes: dict[str, str], dims: tuple[
     dataset = dataset.swap_dims({dim: name for dim, name in along.items() if dim not in names})
     present = {*dataset.variables, *dataset.dims}
     for name in (present & {*dims}) - names.keys():
-        dataset = dataset.rename(
-            {name: next(free for n in itertools.count(1) if (free := f"{name}_{n}") not in present)}
-        )
+        dataset = dataset.rename({name: _free(name, present)})
     return Named(dataset.rename(names), field, axes, dims)
 
 
@@ -144,23 +177,31 @@ def choose(
     """Return the name of the SST variable in a dataset whose coordinates cf_xarray has identified.
 
     The order of preference is `variable`, a variable with a standard name of SST, one with a common name, and the
-    only one with the axes `dims`. If it need not be SST, names do not count. On `any_grid`, positions may share
-    their dimensions. Raises SSTCastError if no variable or several qualify.
+    only one with the axes `dims`. Beside one of the first two whose level at the surface is unknown, another is
+    read only if it says SST. If it need not be SST, names do not count. On `any_grid`, positions may share their
+    dimensions. Raises SSTCastError if no variable or several qualify.
     """
     fields = {str(name): field for name, field in dataset.data_vars.items()}
     listed = ", ".join(f"{name}({', '.join(map(str, f.dims))})" for name, f in fields.items()) or "no variables"
+    stations = _dims_of_stations(dataset)
     if variable is not None:
         if variable not in fields:
             raise SSTCastError(f"{path}: no variable {variable!r} (data.variable); the file has {listed}")
-        if fault := _fault(fields[variable], dims, any_grid):
+        if fault := _fault(fields[variable], dims, any_grid, stations) or _fault_of_levels(fields[variable], dims):
             raise _refusal(path, variable, fault)
         return variable
     faults: dict[str, str] = {}
+    deep: list[str] = []  # temperatures without a known level at the surface
     for name, field in fields.items():
         other_quantity = reason_not_sst(field.attrs) if is_sst else ""
         hint = f"is something else: its {other_quantity}; set data.variable: {name} if that is wrong"
-        faults[name] = _fault(field, dims, any_grid) or (hint if other_quantity else "")
-    usable = [name for name, fault in faults.items() if not fault]
+        faults[name] = _fault(field, dims, any_grid, stations) or (hint if other_quantity else "")
+        if not faults[name] and (fault := _fault_of_levels(field, dims)):
+            faults[name] = fault
+            deep += [name] if is_sst and _is_temperature(name, field) else []
+    usable = [name for name, fault in faults.items() if not fault and (not deep or _says_sst(name, fields[name]))]
+    if deep and not usable:
+        raise _refusal(path, deep[0], faults[deep[0]])
     by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
     for group in (by_standard, usable) if is_sst else (usable,):
         common = [
@@ -181,8 +222,32 @@ def _refusal(path: Path, name: str, fault: str) -> SSTCastError:
 
 def reason_not_sst(attributes: Mapping[str, Any]) -> str:
     """Return the attribute that marks a variable as not SST but, for instance, its error, or "" if none does."""
-    names = (f"{key} is {str(attributes.get(key, ''))!r}" for key in ("long_name", "standard_name"))
-    return next(filter(OTHER.search, names), "")
+    names = {key: str(attributes.get(key, "")) for key in ("long_name", "standard_name")}
+    is_other = OTHER_STANDARD_NAME.fullmatch(names["standard_name"])
+    told = (
+        f"{key} is {name!r}"
+        for key, name in names.items()
+        if OTHER.search(name) or (is_other and key != "long_name")
+    )
+    return next(told, "")
+
+
+def _is_temperature(name: str, field: xr.DataArray) -> bool:
+    """Return whether a variable has a common name or a standard name of SST."""
+    return name.lower() in COMMON_NAMES or field.attrs.get("standard_name") in STANDARD_NAMES
+
+
+def _says_sst(name: str, field: xr.DataArray) -> bool:
+    """Return whether the standard name, name or long name of a variable is of SST, not of any temperature."""
+    names = f"{name}, {field.attrs.get('long_name', '')}".replace("_", " ")
+    is_surface = SAYS_SST.search(names) or field.attrs.get("standard_name") in SURFACE_NAMES
+    return bool(is_surface and not SAYS_OTHER.search(names))
+
+
+def names_sst(name: str, attributes: Mapping[str, Any]) -> bool:
+    """Return whether a variable is called SST, by its standard name or its own, and not marked as another."""
+    called = attributes.get("standard_name") in STANDARD_NAMES or name.lower() in COMMON_NAMES
+    return called and not reason_not_sst(attributes)
 
 
 def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
@@ -194,7 +259,9 @@ def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
     axes: dict[str, str] = {}
     for axis, names in AXIS_NAMES.items():
         for name, coord in sorted(coords.items(), key=lambda item: item[0].lower() != REFORECAST):
-            if coord.ndim < 2 and (name.lower() in names or coord.attrs.get("standard_name") == names[0]):
+            is_lead = axis == "lead" and name.lower() == "time" and coord.dtype.kind == "m"  # as of GraphCast
+            is_named = name.lower() in names or coord.attrs.get("standard_name") == names[0]
+            if coord.ndim < 2 and (is_named or is_lead):
                 axes.setdefault(axis, name)
     kinds, letters = field.cf.coordinates, field.cf.axes
     for axis, (kind, letter) in CF_AXES.items():
@@ -225,7 +292,15 @@ def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
     return axes
 
 
-def _fault(field: xr.DataArray, dims: tuple[str, ...], any_grid: bool) -> str:
+def _dims_of_stations(dataset: xr.Dataset) -> set[Hashable]:
+    """Return the dimensions of stations by their name, or by the variable that names them (CF, section 9.5)."""
+    named = [name for name in dataset.variables.values() if name.attrs.get("cf_role") == "timeseries_id"]
+    return {dim for dim in dataset.dims if STATIONS.fullmatch(str(dim))} | {
+        dim for name in named for dim in name.dims[:1]
+    }
+
+
+def _fault(field: xr.DataArray, dims: tuple[str, ...], any_grid: bool, stations: set[Hashable]) -> str:
     """Return why `field` cannot be SST on `dims`, as the end of a sentence, or "" if it can."""
     if field.dtype.kind not in "iuf":
         return "does not hold numbers"
@@ -235,6 +310,8 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...], any_grid: bool) -> str:
             f"has the years of initial times on a dimension, {years[0]}; join it and the day of the year: "
             f"ds.stack(init_time=({years[0]!r}, ...), create_index=False).assign_coords(init_time=DATES)"
         )
+    if "lat" in axes and stations & {*field[axes["lat"]].dims}:
+        return NO_FIELD
     for axis in ("lat", "lon"):
         if not any_grid and axis in axes and field[axes[axis]].ndim == 2:
             return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"
@@ -267,6 +344,17 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...], any_grid: bool) -> str:
     )
     if dims == OBSERVED and not is_observed:
         return "looks like forecasts; score them with `sstcast score`, or give observations"
+    return ""
+
+
+def _fault_of_levels(field: xr.DataArray, dims: tuple[str, ...]) -> str:
+    """Return which levels, or other dimensions, a field has beside `dims`, as `_fault` does, or "" if none.
+
+    A level that is known to be at the surface is no fault.
+    """
+    axes = _axes(field)
+    if "init_time" in axes:
+        axes.setdefault("time", axes["init_time"])
     used_axes = (*dims, "depth", "lead" if "lead" in axes else "time")
     used_dims = {dim for axis in used_axes if axis in axes for dim in field[axes[axis]].dims}
     if extra_dims := [

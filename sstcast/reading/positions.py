@@ -1,5 +1,6 @@
 """Latitudes and longitudes in a dataset: axes, or positions that share their dimensions."""
 
+import re
 import warnings
 from collections.abc import Hashable
 from pathlib import Path
@@ -8,7 +9,7 @@ import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
 import numpy as np
 import xarray as xr
 
-from sstcast.errors import reading
+from sstcast.errors import SSTCastError, reading
 from sstcast.geo import step
 from sstcast.reading.units import metres
 from sstcast.types import Array
@@ -17,7 +18,9 @@ CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true
 LARGEST_DEGREES = 720.0  # larger values of a position stand for a missing one
 SPACE = ("row", "column")  # dimensions of cells on no axes of latitude and longitude
 MOST_AT_A_PLACE = 4  # cells with one position, where a seam and a fold meet; more of them have none
+LARGEST_LATITUDE = 90.01
 MAPPING_REMEDY = "correct its grid mapping, or add latitudes and longitudes of the cells"
+OTHER_HALF = re.compile(r"deg(rees?)?([ _]?([Ss]outh|[Ww]est)|_?[SW]|_[sw])")  # units of negative degrees
 MAPPINGS = ("grid_mapping_name", "crs_wkt")  # attributes of a variable that describes a projection
 
 
@@ -58,11 +61,12 @@ def _located(dataset: xr.Dataset, path: Path) -> xr.Dataset:
     )
 
 
-def degrees_of(lat: xr.DataArray, lon: xr.DataArray) -> tuple[Array, Array]:
+def degrees_of(lat: xr.DataArray, lon: xr.DataArray, path: Path) -> tuple[Array, Array]:
     """Return latitudes and longitudes `(..., row, column)` or `(cell)` in degrees, NaN where cells have none.
 
     Some models write a number that is no position on land, others 0 or -1 for both. So a position that more than
-    four cells share is none.
+    four cells share is none. Raises SSTCastError like `check_degrees` and
+    `check_sign`.
     """
     places = in_degrees(lat), in_degrees(lon)
     first_lat, first_lon = (values[(0,) * max(0, values.ndim - 2)] for values in places)  # of one time
@@ -74,7 +78,30 @@ def degrees_of(lat: xr.DataArray, lon: xr.DataArray) -> tuple[Array, Array]:
     known[known] = ~np.isin(keys, crowded)
     for values in places:
         values[..., ~known] = np.nan
+    check_degrees(*places, path, f"its {lat.name} and {lon.name}")
+    for axis, values in zip((lat, lon), places, strict=True):
+        check_sign(axis, values, path)
     return places
+
+
+def check_degrees(lat: Array, lon: Array, path: Path, what: str) -> None:
+    """Raise SSTCastError if the positions of `what`, in degrees, are beyond the range of latitude or longitude."""
+    for values, largest in ((lat, LARGEST_LATITUDE), (lon, LARGEST_DEGREES)):
+        if (beyond := abs(values) > largest).any():
+            raise SSTCastError(
+                f"{path}: {what} reach {values[beyond][0]:g} degrees; if they say radian and hold degrees, set "
+                "their units to degrees, else correct them"
+            )
+
+
+def check_sign(axis: xr.DataArray, values: Array, path: Path) -> None:
+    """Raise SSTCastError if an axis counts degrees south or west, and all its `values` are positive."""
+    units = str(axis.attrs.get("units", "")).strip()
+    if not OTHER_HALF.fullmatch(units) or (values < 0).any():
+        return
+    raise SSTCastError(
+        f"{path}: its {axis.name} is positive in {units}; make it negative, in degrees_north or degrees_east"
+    )
 
 
 def in_degrees(positions: xr.DataArray) -> Array:
@@ -84,11 +111,11 @@ def in_degrees(positions: xr.DataArray) -> Array:
     return np.degrees(values) if str(positions.attrs.get("units", "")).lower().startswith("rad") else values
 
 
-def straightened(dataset: xr.Dataset) -> xr.Dataset:
+def straightened(dataset: xr.Dataset, path: Path) -> xr.Dataset:
     """Make axes of positions with two dimensions that vary along one of them, to a tenth of a cell.
 
     A leading dimension along which they do not change, such as time, is left out. Curvilinear positions stay, and
-    so do those that a file has beside axes.
+    so do those that a file has beside axes. Raises SSTCastError like `degrees_of`.
     """
     positions = dataset.cf.coordinates
     for lat in positions.get("latitude", []):
@@ -100,7 +127,7 @@ def straightened(dataset: xr.Dataset) -> xr.Dataset:
                 continue
             places = [
                 dataset[name].copy(data=values)
-                for name, values in zip((lat, lon), degrees_of(dataset[lat], dataset[lon]), strict=True)
+                for name, values in zip((lat, lon), degrees_of(dataset[lat], dataset[lon], path), strict=True)
             ]
             for rows, cols in (dims[-2:], dims[:-3:-1]):
                 axes = _along(places[0], rows, cols), _along(places[1], cols, rows)

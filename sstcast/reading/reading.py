@@ -19,15 +19,15 @@ from sstcast.log import LOG, warn_once
 from sstcast.reading.any_grid import any_grid_weights, around_grid, cells_across, target_of
 from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
-from sstcast.reading.fields import CELLS, find_field, is_leapless
+from sstcast.reading.fields import CELLS, MISPLACED, find_field, is_leapless
 from sstcast.reading.flags import ValidRange, tell_invalid
 from sstcast.reading.gaps import fill_gaps
 from sstcast.reading.grid import coarsen, crop, ocean_fraction, sorted_eastward
-from sstcast.reading.layouts import COMMON_NAMES, Layout, identified
+from sstcast.reading.layouts import COMMON_NAMES, Layout
 from sstcast.reading.positions import SPACE
 from sstcast.reading.raw import is_raw_store
 from sstcast.reading.sea import judged, sea_of, without_land
-from sstcast.reading.source_grid import Cells, cells_of
+from sstcast.reading.source_grid import Cells
 from sstcast.reading.valid_days import averages, days_of
 from sstcast.reading.weights import Weights
 from sstcast.storage.artefacts import is_up_to_date, read_recipe
@@ -55,6 +55,7 @@ class FieldInFile:
         title: the title of its data.
         averages: the attribute, if any, that calls its values averages over unknown periods.
         preliminary: whether days from other files replace its days.
+        standard_name: its standard name, if it has one.
     """
 
     path: Path
@@ -65,6 +66,7 @@ class FieldInFile:
     title: str = ""
     averages: str = ""
     preliminary: bool = False
+    standard_name: str = ""
     close: Callable[[], None] = lambda: None
 
 
@@ -148,9 +150,9 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
 
     A folder may have a file per day or year. The result is `sst(time, lat, lon)` in degC with ascending time
     and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
-    data. On no axes of latitude and longitude, days are judged and brought to the cells of `data.grid` (see
-    `open_region`). `averages` names the attribute, if any, that calls them averages, if no bounds tell over which
-    periods.
+    data, and `variable` what is read. On no axes of latitude and longitude, days are judged and brought to the
+    cells of `data.grid` (see `open_region`). `averages` names the attribute, if any, that calls them averages, if
+    no bounds tell over which periods.
     Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
@@ -160,7 +162,7 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
     parts, sst = _merged_days(days, True)
     close, sst = sst.close, sst.rename("sst")
     title = source_of(days.source).title or parts[0].title
-    kept: dict[str, Any] = {"title": title, "averages": parts[0].averages}
+    kept: dict[str, Any] = {"title": title, "averages": parts[0].averages, "variable": str(parts[0].field.name)}
     if CELLS in sst.attrs:
         with _closed_on_error(close):
             on_grid, mask, weights = _on_grid(sst, days, ocean)
@@ -234,8 +236,7 @@ def _merged_days(days: FieldSource, is_sst: bool) -> MergedDays:
     read = partial(_observations, source=source, options=options, layouts={}, is_sst=is_sst)
     parts = read_parts(path, read)
     with _closed_on_error(_closing(parts, path)):
-        if is_sst:
-            _check_names(parts)
+        _check_names(parts, COMMON_NAMES if is_sst else ())
         field = merge(parts, "time")
         if not source.checked:
             _check_daily(field.indexes["time"], path)
@@ -246,14 +247,18 @@ def _merged_days(days: FieldSource, is_sst: bool) -> MergedDays:
 
 
 def source_grid(days: FieldSource) -> Cells | None:
-    """Return the cells of the first file of a source, or None if they lie on axes of latitude and longitude.
+    """Return the cells of the first file of a source, or None if they lie where axes of lat and lon have them.
 
     Raises SSTCastError like `open_sst`.
     """
     path, dataset = next(source_of(days.path).datasets())
     with dataset:
-        dataset, name, axes, dims = identified(dataset, path, variable=days.variable, any_grid=True)
-        return None if "lat" in dims else cells_of(dataset, dataset[name], axes, path)
+        find = partial(find_field, dataset, path, variable=days.variable, units=days.units, any_grid=True)
+        field = find().field
+        cells: Cells | None = (find(true_positions=True).field if MISPLACED in field.coords else field).attrs.get(
+            CELLS
+        )
+        return cells
 
 
 @contextmanager
@@ -305,17 +310,27 @@ def _observations(
     title = title or (f"sea surface temperature of {institution} ({path.name})" if institution else path.name)
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
     field = field.assign_coords(time=days)
-    return FieldInFile(path, field, found.units, notes, found.valid, title, kind, preliminary, dataset.close)
+    standard_name = str(found.stored.attrs.get("standard_name", ""))
+    return FieldInFile(
+        path, field, found.units, notes, found.valid, title, kind, preliminary, standard_name, dataset.close
+    )
 
 
-def _check_names(parts: Sequence[FieldInFile]) -> None:
-    """Raise SSTCastError if a file in a folder of SST holds something else, such as a mask."""
-    sst_parts = [part for part in parts if str(part.field.name).lower() in COMMON_NAMES]
-    if sst_parts and (other_parts := [part for part in parts if str(part.field.name).lower() not in COMMON_NAMES]):
-        raise SSTCastError(
-            f"{other_parts[0].path}: holds {other_parts[0].field.name}, not the "
-            f"{sst_parts[0].field.name} of {sst_parts[0].path}; move it out of the folder, or rename its variable"
-        )
+def _check_names(parts: Sequence[FieldInFile], alike: Sequence[str]) -> None:
+    """Raise SSTCastError if a file in a folder holds another variable, such as a mask.
+
+    Variables are the same if their names, case apart, or their standard names are, or both names are `alike`.
+    """
+    names = [str(part.field.name).lower() for part in parts]
+    first = next((index for index, name in enumerate(names) if name in alike), 0)
+    for part, name in zip(parts, names, strict=True):
+        has_name = name == names[first] or {name, names[first]} <= {*alike}
+        has_standard_name = part.standard_name != "" and part.standard_name == parts[first].standard_name
+        if not has_name and not has_standard_name:
+            raise SSTCastError(
+                f"{part.path}: holds {part.field.name}, not the {parts[first].field.name} of "
+                f"{parts[first].path}; move it out of the folder, or rename its variable"
+            )
 
 
 def _check_daily(days: pd.DatetimeIndex, path: Path) -> None:

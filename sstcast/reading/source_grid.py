@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial import QhullError, cKDTree
 
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.reading.bounds import bounds_of
-from sstcast.reading.positions import degrees_of, in_degrees
+from sstcast.reading.positions import check_degrees, degrees_of, in_degrees
 from sstcast.reading.weights import Integers, SourceGrid, normalised, triangulated, unit_vectors
 from sstcast.types import Array
 
@@ -218,10 +218,22 @@ class Cells:
         with reading(path, GRID_REMEDY), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # serious faults raise errors
             if self.lat.ndim == 2:
-                return structured(self.lat, self.lon, self.vertices)
-            if self.vertices is not None:
-                return of_polygons(self.lat, self.lon, self.vertices)
-            return of_nodes(self.lat, self.lon, self.faces)
+                grid = structured(self.lat, self.lon, self.vertices)
+            else:
+                try:
+                    grid = (
+                        of_polygons(self.lat, self.lon, self.vertices)
+                        if self.vertices is not None
+                        else of_nodes(self.lat, self.lon, self.faces)
+                    )
+                except QhullError as error:
+                    raise SSTCastError(
+                        f"{path}: its {counted(self.lat.size, 'point')} make no mesh; give stations, which are no "
+                        f"field, to `sstcast evaluate --observations`, else {GRID_REMEDY}"
+                    ) from error
+            if not grid.spacing > 0:
+                raise ValueError("its cells have no area")
+            return grid
 
 
 def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> Cells:
@@ -232,13 +244,16 @@ def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], 
     with reading(path, GRID_REMEDY), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # serious faults raise errors
         lat_name, lon_name = axes["lat"], axes["lon"]
-        lat, lon = degrees_of(dataset[lat_name], dataset[lon_name])
+        lat, lon = degrees_of(dataset[lat_name], dataset[lon_name], path)
         space = dataset[lat_name].dims
         vertices, faces = _vertices(dataset, (lat_name, lon_name), space), None
+        vertices = vertices if vertices is None else _without_padding(vertices, lat, lon)
         if len(space) == 1 and vertices is None:
             faces, nodes = _connectivity(dataset, field, space[0], path)
             if faces is not None and nodes is not None:  # values on faces
                 vertices, faces = (nodes[0][faces], nodes[1][faces]), None
+        if vertices is not None:
+            check_degrees(*vertices, path, "the corners of its cells")
         return Cells(lat, lon, vertices, faces)
 
 
@@ -256,6 +271,26 @@ def _vertices(
         units = bounds.attrs.get("units", dataset[name].attrs.get("units", ""))
         found.append(in_degrees(bounds.assign_attrs(units=units)))
     return found[0], found[1]
+
+
+def _without_padding(vertices: tuple[Array, Array], lat: Array, lon: Array) -> tuple[Array, Array]:
+    """Return vertices `[*space, corner]` in which a corner that a cell lacks repeats the first one.
+
+    It is NaN, or 0 for both if that is farther from the cell's position `[*space]` than the cell is wide. A cell
+    with fewer than three corners has none.
+    """
+    known = np.isfinite(vertices[0]) & np.isfinite(vertices[1])
+    if (zero := known & (vertices[0] == 0) & (vertices[1] == 0)).any():
+        apart = np.linalg.norm(unit_vectors(*vertices) - unit_vectors(lat, lon)[..., None, :], axis=-1)
+        width = 2 * np.where(known & ~zero, apart, 0).max(-1, keepdims=True)
+        known &= ~(zero & (apart > width))
+    if known.all():
+        return vertices
+    first = np.argsort(~known, axis=-1, kind="stable")  # the known corners, in their order
+    known_count = known.sum(-1, keepdims=True)
+    at = np.where(np.arange(known.shape[-1]) < known_count, first, first[..., :1])
+    lats, lons = (np.where(known_count < 3, np.nan, np.take_along_axis(axis, at, -1)) for axis in vertices)
+    return lats, lons
 
 
 def _connectivity(
@@ -296,11 +331,15 @@ def _corners_of_faces(values: Array, count: int, table: xr.DataArray, path: Path
     Numbers below 0 and NaN are no corners, and neither is 0 if nodes are counted from 1 up to their `count`. A
     face begins with three others. Raises SSTCastError, with table and face, for any other number that is no node.
     """
+    if values.shape[1] < 3:
+        raise SSTCastError(
+            f"{path}: {table.name} has {values.shape[1]} nodes for each face, which needs three; {GRID_REMEDY}"
+        )
     largest = np.nanmax(values)
     usual = 1.0 if largest == count else values[values >= 0].min(initial=largest)
     first = float(table.attrs.get("start_index", usual))
     missing = ~(values >= 0) | ((values == 0) & (first == 1) & (largest == count))
-    is_node = (values >= first) & (values < first + count)
+    is_node = (values >= first) & (values < first + count) & (values == np.round(values))
     wrong = np.where(np.arange(values.shape[1]) < 3, ~is_node, ~is_node & ~missing)
     wrong[:, :3] |= missing[:, :3]
     if wrong.any():

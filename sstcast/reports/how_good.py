@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.loaded_run import made_from
+from sstcast.forecasting.loaded_run import is_of_own_ocean
 from sstcast.names import MODEL
 from sstcast.runs import Run
 from sstcast.scores.score_files import ScoreFiles, best_climatology, errors_of
@@ -32,13 +32,9 @@ def scored_run(file: Path, forecast: xr.Dataset) -> Run | None:
         if not (run.config_file.exists() and run.metrics.exists()):
             continue
         with suppress(SSTCastError, OSError, LookupError, ValueError):
-            of, own = (
-                data | {"source": Path(data["source"]).name}  # the project may have moved
-                for data in (json.loads(forecast.attrs["made_from"]), made_from(run.config.data))
-            )
             weights = json.loads(forecast.attrs[RECIPE])["checkpoints"]
-            scored = ScoreFiles(run.folder).read()[RECIPE]["weights"]
-            if of == own and weights == [digest(member.best) for member in run.members] and scored == run.digest:
+            is_own = is_of_own_ocean(forecast, run) and weights == [digest(of.best) for of in run.members]
+            if is_own and ScoreFiles(run.folder).read()[RECIPE]["weights"] == run.digest:
                 return run
     return None
 

@@ -25,6 +25,7 @@ from sstcast.storage.artefacts import (
     is_up_to_date,
     locked,
     read_recipe,
+    unlinked,
 )
 from sstcast.storage.stores import open_netcdf, open_zarr
 
@@ -66,7 +67,7 @@ def write_forecast_page(
     page = out or file.with_suffix(".html")
     if page.suffix != ".html":
         raise SSTCastError(f"--out {page}: name a file that ends in .html")
-    page = followed(page)
+    page = unlinked(page) if out is None else followed(page)
     forecast = open_forecast(file)
     recipe = {"forecast": fingerprint(file), "region": region, "sstcast": __version__}
     if (run := scored_run(file, forecast)) is not None:

@@ -75,7 +75,7 @@ def update(
         if new:
             forecast(run.folder, str(day or last), issued, above=above, places=places)
         else:
-            check_made_from(issued, run.config.data, AS_ISSUED, may_have_moved=True)
+            check_made_from(issued, run.config.data, AS_ISSUED, own=run)
             if places is not None:
                 later = places_for(run, places)
                 if later is not None:

@@ -21,10 +21,9 @@ from sstcast.scores.significance import (
     sentence,
     spacing,
 )
-from sstcast.types import Array
+from sstcast.types import Array, Scores
 
 MEAN_SQUARED_ERROR = "mean squared error"
-Scores = dict[str, Any]
 
 
 def json_numbers(values: Any) -> Any:
@@ -83,12 +82,11 @@ class LossComparison:
 
         They have the coordinates `season` and `fold`.
         """
-        self.block, self.lags = lengths(losses)
-        self.segments = segments(losses, self.block)
+        self.block, self.lags, self.segments = date_blocks(losses)
         self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
         self.parts = groups(losses)
         folds = (losses.isel({INIT_TIME: mask[:, 0]}) for mask in self.parts["by_fold"].values())
-        self.segments_of_folds = [segments(fold, self.block) for fold in folds]
+        self.segments_of_folds = [date_blocks(fold).segments for fold in folds]
 
     def loss(self, values: Array, fair: bool = False) -> "PreparedLoss":
         """Prepare a loss `[dates, leads]` for all its comparisons. Only a `fair` one may be negative."""
@@ -214,16 +212,31 @@ def _over_folds_or_none(ratios: Array) -> Scores | None:
     return None if None in found["interval"] else found
 
 
-def segments(tables: xr.Dataset | xr.DataArray, block: int | None = None) -> tuple[int, ...]:
-    """Return the number of initial dates in each segment, over whose ends no block or lag reaches.
+class DateBlocks(NamedTuple):
+    """How initial dates form the blocks of a bootstrap.
 
-    A fold is a segment, and has several if dates are further apart than a bootstrap `block`, in dates, is long, as
-    in files of one season a year. By default, it is that of `lengths`.
+    Attributes:
+        block: the number of dates in a block.
+        lags: the number of dates over which errors count as correlated.
+        segments: the number of dates in each segment, over whose ends no block or lag reaches.
+    """
+
+    block: int
+    lags: int
+    segments: tuple[int, ...]
+
+
+def date_blocks(tables: xr.Dataset | xr.DataArray, days: int | None = None) -> DateBlocks:
+    """Return the blocks of the initial dates of some tables.
+
+    A fold is a segment, and has several if dates are further apart than a block is long, as in files of one season
+    a year. A block has so many `days`, by default three times those over which errors of the leads are correlated.
     """
     dates, folds = tables[INIT_TIME].values, tables["fold"].values
-    farthest = (block or lengths(tables).block) * spacing(dates) * DAY
-    ends = np.flatnonzero((folds[1:] != folds[:-1]) | (np.diff(dates) > farthest))
-    return tuple(np.diff([-1, *ends, len(dates) - 1]).tolist())
+    every = spacing(dates)
+    block, lags = Lengths.of(tables.sizes["lead"], every) if days is None else Lengths(-(-days // every), 1)
+    ends = np.flatnonzero((folds[1:] != folds[:-1]) | (np.diff(dates) > block * every * DAY))
+    return DateBlocks(block, lags, tuple(np.diff([-1, *ends, len(dates) - 1]).tolist()))
 
 
 def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
@@ -241,11 +254,6 @@ def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
     }
 
 
-def lengths(tables: xr.Dataset | xr.DataArray) -> Lengths:
-    """Return the lengths of bootstrap blocks and lags for the dates and leads of some tables."""
-    return Lengths.of(tables.sizes["lead"], spacing(tables[INIT_TIME].values))
-
-
 def tests_by_cell(
     errors: Sequence[xr.DataArray], pairs: Sequence[tuple[int, int]], tables: xr.Dataset | xr.DataArray
 ) -> tuple[Array, Array]:
@@ -253,7 +261,7 @@ def tests_by_cell(
 
     See `compare_cells` for the arguments. `tables` have the initial dates, leads and folds.
     """
-    block, lags = lengths(tables)
-    p_value, p_fdr = compare_cells(errors, pairs, lags, segments(tables, block))
+    block, lags, segments = date_blocks(tables)
+    p_value, p_fdr = compare_cells(errors, pairs, lags, segments)
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)

@@ -10,9 +10,8 @@ import numpy as np
 
 from sstcast.scores.cases import FEWEST_BLOCKS, STEPS, Cases, known_ends
 from sstcast.scores.comparisons import json_numbers
-from sstcast.scores.parts import Scores
 from sstcast.scores.significance import CONFIDENCE, Bootstrap
-from sstcast.types import Array
+from sstcast.types import Array, Scores
 
 PROBABILITIES = (
     np.arange(1, 20) / 20

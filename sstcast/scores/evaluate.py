@@ -19,11 +19,12 @@ from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
-from sstcast.scores.system_records import BASELINE, UNKNOWN, record
+from sstcast.scores.system_records import BASELINE, UNKNOWN, record, shown_names
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, read_recipe
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
+from sstcast.types import Scores
 
 REMEDY = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"
 
@@ -154,6 +155,23 @@ def reference(name: str) -> str | Run:
             f"--against {name}: neither a run's folder nor a baseline{suggest(name, baselines)}; known: {names}"
         )
     return Run.open(Path(name))
+
+
+def labels(run: Run, against: str) -> tuple[str, dict[str, str]]:
+    """Return what a run and the baseline or run `against` are called, the second by its key in `ratios`."""
+    other = reference(against)
+    if isinstance(other, str):
+        return run.label, {other: other}
+    own, of_other = run.labels_beside(other)
+    return own, {other.folder.name: of_other}
+
+
+def labels_of_file(metrics: Scores, against: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return what a scored file is called, and the baselines and runs `against` by their keys."""
+    label, systems = Path(metrics["file"]).name, map(reference, against)
+    keys = [of if isinstance(of, str) else metrics["references"][str(of.folder)] for of in systems]
+    names = shown_names(metrics, label)
+    return label, {key: names[key] for key in keys}
 
 
 def compare_runs(run: Run, other_run: Run) -> dict[str, Any]:

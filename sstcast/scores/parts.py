@@ -13,9 +13,8 @@ from sstcast.names import DEGREES, INIT_TIME
 from sstcast.ocean.lead_weeks import week_starts
 from sstcast.scores.comparisons import groups, json_numbers
 from sstcast.scores.metrics import Metric
-from sstcast.types import Array
+from sstcast.types import Array, Scores
 
-Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
 
 

@@ -17,8 +17,8 @@ from sstcast.scores.cases import STEPS, Cases, count, diagram, scores_of, steps_
 from sstcast.scores.comparisons import Loss
 from sstcast.scores.decisions import warnings_by_system
 from sstcast.scores.distributions import Quotient, sampling_error
-from sstcast.scores.parts import Scores, in_parts, numbers
-from sstcast.types import Array, Mask
+from sstcast.scores.parts import in_parts, numbers
+from sstcast.types import Array, Mask, Scores
 
 SEASON = "season_of_day"  # dimension of the season of the day forecast
 AXES = ("cost_loss",)  # keys in `warnings` that are no scores

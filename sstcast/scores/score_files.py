@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.names import BASELINES, DEGREES, MODEL
 from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.runs import Run
@@ -33,16 +34,25 @@ from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write
 from sstcast.storage.paths import read_regular
 from sstcast.storage.stores import open_netcdf
+from sstcast.types import Scores
 
 LAYOUT = 15  # version of the layout of metrics.json and scores.nc
 SCORES_SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
-METRICS_KEYS = {
+VALUES = {  # of all scores, and their mappings
     *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),
-    *("ocean_cells", "notes", "systems", "reference", "climate", "scores", "probabilities", "heatwaves"),
-    *("indices", "ensemble", "ratios"),
-}  # of all scores
+    *("ocean_cells", "notes", "reference", "climate"),
+}
+MAPPINGS = ("systems", "scores", "probabilities", "heatwaves", "indices", "ensemble", "ratios")
 WeightsOf = Callable[[Run], str]
 VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # kinds of scores, and the commands for them
+
+
+def _is_whole(metrics: Any) -> TypeGuard[Scores]:
+    """Return whether the contents of `metrics.json` have all entries, and mappings where these belong."""
+    if not (isinstance(metrics, dict) and metrics.keys() >= VALUES):
+        return False
+    mappings = [metrics.get(key) for key in MAPPINGS]
+    return all(isinstance(of, dict) for of in mappings) and metrics["scores"].keys() <= metrics["systems"].keys()
 
 
 def _parts_below(run: Run) -> dict[Run, str]:
@@ -82,8 +92,10 @@ class ScoreFiles:
     def known(self, recipe: dict[str, Any]) -> dict[str, Any] | None:
         """Return the scores if they were made from this `recipe`, else None."""
         if all(is_up_to_date(path, recipe) for path in (self.metrics, self.tables)):
-            metrics: dict[str, Any] = json.loads(self.metrics.read_bytes())
-            return metrics if metrics.keys() >= METRICS_KEYS else None
+            metrics = json.loads(self.metrics.read_bytes())
+            if _is_whole(metrics):
+                return metrics
+            LOG.warning(f"{self.metrics}: is damaged; scored again")
         return None
 
     def are_of(self, path: Path, scored: str = "") -> bool:
@@ -109,10 +121,7 @@ class ScoreFiles:
         """Read the scores. Raises SSTCastError if they are missing, damaged, edited or from another version."""
         try:
             metrics: dict[str, Any] = json.loads(read_regular(self.metrics))
-            current = (
-                all(metrics[RECIPE][key] == value for key, value in _form().items())
-                and metrics.keys() >= METRICS_KEYS
-            )
+            current = _is_whole(metrics) and all(metrics[RECIPE][key] == of for key, of in _form().items())
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             current = False
         if not current:

@@ -34,19 +34,20 @@ from sstcast.scores.asked import Asked
 from sstcast.scores.comparisons import (
     MEAN_SQUARED_ERROR,
     LossComparison,
+    date_blocks,
     json_numbers,
     known_systems,
-    lengths,
     on_common_dates,
     shares,
     tests_by_cell,
 )
 from sstcast.scores.indices import thirds
 from sstcast.scores.kinds import KINDS
-from sstcast.scores.parts import Scores, in_degrees
+from sstcast.scores.parts import in_degrees
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import spacing
 from sstcast.scores.system_records import CORRECTED, Records, climatologies, corrected, of_role, run_itself
+from sstcast.types import Scores
 
 # The forecaster over which skill by a loss is shown, of other losses the best climatology.
 CLIMATOLOGY_OF = dict.fromkeys(HEATWAVE_KINDS, BASE_RATE) | {"rps": SCORED_YEARS}
@@ -55,7 +56,7 @@ CLIMATOLOGY_OF = dict.fromkeys(HEATWAVE_KINDS, BASE_RATE) | {"rps": SCORED_YEARS
 def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
     """Describe the verified forecasts: the entries at the head of `metrics.json`."""
     every = spacing(tables[INIT_TIME].values)
-    block = lengths(tables).block
+    block = date_blocks(tables).block
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return {
         "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,

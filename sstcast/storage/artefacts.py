@@ -188,6 +188,16 @@ def followed(path: Path) -> Path:
     return target
 
 
+def unlinked(path: Path) -> Path:
+    """Return where a file that sstcast names is to be written, after deleting a link of this name.
+
+    Whoever planted the link chose where it leads. Only names that users give are `followed`.
+    """
+    if path.is_symlink():
+        path.unlink()
+    return path
+
+
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file, or of the names and contents of all files in a folder. Pipes have none."""
     if path.is_dir():

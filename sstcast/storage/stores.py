@@ -11,12 +11,13 @@ adds a checksum of the metadata. So a lost or damaged file raises an error inste
 import hashlib
 import json
 import math
+import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.errors import Outdated, reading
+from sstcast.errors import Outdated, SSTCastError, reading
 
 if TYPE_CHECKING:
     import h5py
@@ -32,6 +33,10 @@ CODECS = frozenset(
 )
 
 MAX_CHUNK_BYTES = 2**32  # decoded
+MAX_POSITIONS = 10**6  # latitudes or longitudes on an axis; a mesh has more cells
+MAX_AXIS = 10**8  # values of any other axis
+NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+POSITION = re.compile("lat|lon|degree", re.IGNORECASE)
 ALL_METADATA = ".zmetadata"
 CHECKSUM = "sha256"  # key of the metadata's checksum in ALL_METADATA
 ARRAYS = "arrays"  # key of a dataset's encoding, under which it holds the arrays of its Zarr store by name
@@ -47,18 +52,22 @@ def open_zarr(path: Path, remedy: str) -> "xr.Dataset":
     import zarr
 
     from sstcast.storage.guarded import guarded  # imported late, as it imports xarray
+    from sstcast.storage.regular_files import RegularFiles
 
     with reading(path, remedy), warnings.catch_warnings():  # damaged metadata raise errors of any type
         warnings.simplefilter("ignore")  # serious faults raise errors
         if not path.is_dir():
             raise ValueError("not a Zarr store" if path.exists() else "no such folder")
         version: Literal[2, 3] = 3 if (path / "zarr.json").is_file() else 2
-        group = zarr.open_group(path.absolute(), mode="r", zarr_format=version)
+        store = RegularFiles(path.absolute(), read_only=True)
+        group = zarr.open_group(store, mode="r", zarr_format=version)
         if group.metadata.zarr_format != version:  # possible if the metadata are damaged
             raise ValueError(f"not a Zarr store of format {version}")
         arrays = dict(group.arrays())
         check_codecs(arrays.items())
-        dataset = xr.open_zarr(path.absolute(), zarr_format=version, chunks=None)
+        dataset = xr.open_zarr(store, zarr_format=version, chunks=None)
+        if not dataset.data_vars:
+            _check_variables(dataset, [name for name, _ in group.groups()], path)
     opened = guarded(dataset, path, remedy, chunked=True)
     opened.encoding[ARRAYS] = arrays
     return opened
@@ -82,12 +91,14 @@ def open_written(path: Path, remedy: str, sparse: Sequence[str] = ()) -> "xr.Dat
     """
     import zarr
 
+    from sstcast.storage.regular_files import RegularFiles
+
     if not path.exists():
         raise Outdated(f"{path}: does not exist; {remedy}")
     dataset = open_zarr(path, remedy)
     with reading(path, remedy):
         content = json.loads((path / ALL_METADATA).read_bytes())
-        group = zarr.open_consolidated(path, mode="r", zarr_format=2)
+        group = zarr.open_consolidated(RegularFiles(path, read_only=True), mode="r", zarr_format=2)
         digest = _digest(content["metadata"])
         is_intact = content.get(CHECKSUM, digest if sparse else None) == digest  # some fetched days have none
         # The attributes of the group are read from its own file.
@@ -113,9 +124,13 @@ def chunk_bytes(array: Any) -> int:
 def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
     """Raise ValueError if any of the (name, Zarr array) pairs uses a codec not in `CODECS`.
 
-    Chunks that are empty, or larger than the memory of most computers, are an error as well.
+    Chunks that are empty, or larger than the memory of most computers, are an error as well, and so are axes that
+    are (see `check_axis`).
     """
     for name, array in arrays:
+        dims = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS", ())
+        if [*dims] == [name]:
+            check_axis(name, array.shape[0], array.attrs)
         if min(sizes := array.shards or array.chunks, default=1) < 1 or chunk_bytes(array) > MAX_CHUNK_BYTES:
             raise ValueError(f"{name}: chunks of {' x '.join(map(str, sizes))} values are no size to read")
         metadata = array.metadata.to_dict()
@@ -130,6 +145,15 @@ def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
             codecs += [*settings.get("codecs", ()), *settings.get("index_codecs", ())]
 
 
+def check_axis(name: str, size: int, attributes: Mapping[str, Any]) -> None:
+    """Raise ValueError if an axis, which is read when its file is opened, claims more values than any has."""
+    if size <= MAX_POSITIONS:
+        return
+    told = " ".join([name, *(str(attributes.get(key, "")) for key in ("standard_name", "units"))])
+    if size > MAX_AXIS or POSITION.search(told):
+        raise ValueError(f"its {name} claims {size:,} values, more than any axis has")
+
+
 def open_netcdf(path: Path, remedy: str, chunked: bool = False) -> "xr.Dataset":
     """Open a NetCDF file (3 or 4) lazily, if `chunked` as dask arrays.
 
@@ -137,6 +161,7 @@ def open_netcdf(path: Path, remedy: str, chunked: bool = False) -> "xr.Dataset":
     HDF5 and refers to other files.
     """
     import h5py
+    import netCDF4
     import xarray as xr
 
     from sstcast.storage.guarded import guarded
@@ -145,15 +170,32 @@ def open_netcdf(path: Path, remedy: str, chunked: bool = False) -> "xr.Dataset":
         warnings.simplefilter("ignore")
         if not path.is_file():
             raise ValueError("not a NetCDF file" if path.exists() else "no such file")
+        groups: list[str] = []
         if h5py.is_hdf5(path):
             with h5py.File(path.absolute(), "r", locking=False) as file:
                 check_hdf5(file)
+                groups = [name for name, item in file.items() if isinstance(item, h5py.Group)]
+        else:
+            with netCDF4.Dataset(path.absolute()) as file:
+                for name, axis in file.variables.items():
+                    if axis.dimensions == (name,):
+                        check_axis(name, axis.size, axis.__dict__)
         dataset = xr.open_dataset(path.absolute(), engine="netcdf4")
+        _check_variables(dataset, groups, path)
     return guarded(dataset, path, remedy, chunked)
 
 
+def _check_variables(dataset: "xr.Dataset", groups: Sequence[str], path: Path) -> None:
+    """Raise SSTCastError if a dataset has no variables, but its file has groups, which may."""
+    if groups and not dataset.data_vars:
+        raise SSTCastError(
+            f"{path}: has no variables, but the groups {', '.join(sorted(groups))}; save one in a file of its "
+            f"own, with xarray open_dataset(FILE, group={min(groups)!r}).to_netcdf(OUT)"
+        )
+
+
 def check_hdf5(file: "h5py.File") -> None:
-    """Raise ValueError if an HDF5 file links to other files or stores values in them.
+    """Raise ValueError if an HDF5 file links to other files or stores values in them, or an axis is too long.
 
     h5py reports these references without following them, but the netCDF library follows them. Soft links are safe,
     because they stay inside the file.
@@ -164,6 +206,9 @@ def check_hdf5(file: "h5py.File") -> None:
         return f"{name} is a link to another file" if isinstance(link, h5py.ExternalLink) else None
 
     def of_item(name: str, item: object) -> str | None:
+        if isinstance(item, h5py.Dataset) and (item.size or 0) > MAX_POSITIONS and item.is_scale:
+            is_variable = not bytes(item.attrs.get("NAME", b"")).startswith(NO_VARIABLE)
+            check_axis(name, item.size if is_variable else 0, item.attrs)
         is_external = isinstance(item, h5py.Dataset) and (item.is_virtual or item.external)
         return f"{name} keeps its values in another file" if is_external else None
 

@@ -59,6 +59,12 @@ def is_own_ocean(run: Run, prepared: Prepared) -> bool:
     return record is not None and prepared.digest_of_days(data) == record.cube
 
 
+def ocean_of(run: Run) -> str:
+    """Return the digest of the days of a run's own ocean, which tells it wherever it lies, if it is recorded."""
+    record = record_of(run.recorded[0])
+    return "not recorded" if record is None else record.cube
+
+
 def without_paths(data: DataConfig) -> dict[str, Any]:
     """Return all keys that decide results on given days, as plain data: all but paths, and predictors in order."""
     predictors = [[name, one.delay, one.reading] for name, one in data.predictors.items()]

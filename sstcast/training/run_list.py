@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sstcast.config import COMBINATION
-from sstcast.errors import SSTCastError, aligned, in_short, printable, reading
-from sstcast.log import LOG
+from sstcast.errors import SSTCastError, aligned, in_short, reading
+from sstcast.log import LOG, show
 from sstcast.models import LINEAR
 from sstcast.runs import Run
 from sstcast.storage.paths import below
@@ -27,8 +27,7 @@ def list_runs(folder: Path) -> None:
     ]
     if not rows:
         raise SSTCastError(f"{folder}: no runs; make one with sstcast train configs/demo.yaml")
-    for line in aligned([[*rows[0]], *([*map(printable, row.values())] for row in rows)]):
-        print(line)
+    show(*aligned([[*rows[0]], *([*row.values()] for row in rows)]))
 
 
 def _row(run: Run) -> dict[str, str]:

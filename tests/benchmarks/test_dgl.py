@@ -1,12 +1,15 @@
 """The formats of DGL: CSV files of one graph, and npz in CSR form."""
 
+import io
 import logging
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from refusals import refused
 from scipy.sparse import csr_matrix
 from small_raw import NODES, both_ways, ring
 
@@ -115,6 +118,26 @@ def test_sets_of_many_graphs_are_refused_with_what_to_write(tmp_path: Path) -> N
             load_benchmark(str(tmp_path / "meta.yaml"), "gcn")
 
 
+def test_an_npz_that_claims_more_than_it_holds_is_not_read(tmp_path: Path) -> None:
+    """Features that would take 1e15 bytes, in the shape of a sparse matrix and in the header of a dense one."""
+    ones = csr_matrix(np.eye(NODES, dtype="f4"))
+    parts = ("data", "indices", "indptr")
+    arrays = {f"{name}_{part}": getattr(ones, part) for name in ("adj", "attr") for part in parts}
+    arrays |= {"adj_shape": np.array(ones.shape), "attr_shape": np.array([NODES, 10**14])}
+    arrays["labels"] = np.arange(NODES)
+    np.savez(tmp_path / "graph.npz", **arrays)
+    with refused("graph.npz", "attr claims 100000000000000 columns"):
+        opened(tmp_path, {"kind": "pyg", "path": "graph.npz"})
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": (NODES, 10**14)}
+    )
+    with zipfile.ZipFile(tmp_path / "graph.npz", "a") as archive:
+        archive.writestr("attr_matrix.npy", header.getvalue())
+    with refused("graph.npz", "attr_matrix.npy claims", "values and holds fewer"):
+        opened(tmp_path, {"kind": "pyg", "path": "graph.npz"})
+
+
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_an_npz_in_csr_form_is_read(dense: bool, weighted: bool, tmp_path: Path) -> None:
@@ -140,6 +163,9 @@ def test_an_npz_in_csr_form_is_read(dense: bool, weighted: bool, tmp_path: Path)
     else:
         assert found.graphs.edge_weight is None
     assert (parts(found) == WANTED) is dense
+    np.savez(tmp_path / "graph.npz", **(arrays | {"labels": arrays["labels"][1:]}))
+    with refused("graph.npz", f"adj has {NODES} rows, and labels {NODES - 1}"):
+        opened(tmp_path, {"kind": "pyg", "path": "graph.npz"})
     np.savez(tmp_path / "graph.npz", x=X)
     with pytest.raises(
         SSTCastError, match="give adj_data, adj_indices, adj_indptr, adj_shape, labels, and attr_m"

@@ -21,6 +21,7 @@ from sstcast.extremes.events_told import lines_of_events
 from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, MEASURES, find_events
 from sstcast.extremes.heatwave_record import events_of_cells, series_of_places
 from sstcast.extremes.heatwaves import events, limits
+from sstcast.geo import NORTH, SOUTH
 from sstcast.ocean.places import Places
 from sstcast.reading.days_of_year import on_days
 from sstcast.storage.paths import packaged
@@ -361,6 +362,28 @@ def test_what_events_say(grid: Path, sst: xr.DataArray, tmp_path: Path, command:
     many = pd.concat([table.assign(place=f"p{number}") for number in range(12)])
     many[["start", "end"]] = many[["start", "end"]].apply(pd.to_datetime)
     assert lines_of_events(many)[10:] == ["and 2 more"]
+
+
+@pytest.mark.parametrize("has_bounds", [True, False])
+def test_the_share_of_the_ocean_is_of_its_area(has_bounds: bool) -> None:
+    """Of three rows of uneven height, the one in a heatwave has the difference of the sines of its edges."""
+    edges = np.array([0.0, 10, 14, 60])
+    rows = (edges[1:] + edges[:-1]) / 2
+    bounds = {SOUTH: ("lat", edges[:-1]), NORTH: ("lat", edges[1:])} if has_bounds else {}
+    inner = edges if has_bounds else np.array([1.5, 8.5, 24.5, 49.5])  # halfway between the rows
+    sines = np.diff(np.sin(np.radians(inner)))
+    day = np.array(["2020-01-01"], "datetime64[ns]")
+    found = xr.Dataset(
+        {
+            "cell_events": ("cell", [0, 0, 1]),
+            "event_decline_rate": ("event", [np.nan]),
+            **{f"event_{end}": ("event", day) for end in ("start", "end")},
+            "event_duration": ("event", [5]),
+        },
+        {"lat": rows, "cell_lat": ("cell", rows), "cell_lon": ("cell", np.zeros(3)), **bounds},
+    )
+    (line,) = lines_of_events(found)
+    assert line.startswith(f"on 2020-01-01, {sines[2] / sines.sum():.1%} of the ocean")
 
 
 def test_places_without_a_cell_leave_the_names_of_the_others(tmp_path: Path) -> None:

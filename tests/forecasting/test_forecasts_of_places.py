@@ -287,7 +287,7 @@ def test_areas_of_a_large_region_need_the_samples_of_their_cells_alone(
 def test_python_and_both_formats(made: Run, sites: Path, tmp_path: Path, forecasted: xr.Dataset) -> None:
     for name in ("a.nc", "a.zarr"):
         for new in (True, False):
-            table = tmp_path / "a-places.csv"
+            table = tmp_path / ("a.zarr-places.csv" if name == "a.zarr" else "a-places.csv")
             table.unlink(missing_ok=True)
             result = sstcast.forecast(made, DATE, tmp_path / name, places=sites, share="20,60")
             assert result.new is new

@@ -13,12 +13,14 @@ import pytest
 import torch
 import xarray as xr
 from logged import logged
+from refusals import refused
 from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 import sstcast
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
+from sstcast.extremes.records import Question, events_of_record
 from sstcast.forecasting import loaded_run
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.loaded_run import LoadedRun
@@ -26,8 +28,10 @@ from sstcast.forecasting.spread import spread_file
 from sstcast.forecasting.stores import splits_to_forecast
 from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import data_of
+from sstcast.ocean.init_config import start
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.reports.page import write_forecast_page
 from sstcast.runs import Run
 from sstcast.training.data_record import is_own, is_own_ocean
 from sstcast.training.train import train, training_windows
@@ -114,6 +118,22 @@ def test_all_ways_give_the_same_bits(run: Run, plain: dict[str, xr.Dataset], tmp
             path, new = forecast(run.folder, date, where=FieldSource(**option))
             assert (path.name, new) == (f"forecast-{date}.nc", False)
             same(loaded.forecast(past(date)), plain[date])
+
+
+def test_a_planted_link_is_not_followed(copy: Run, tmp_path: Path) -> None:
+    """At a default name of a forecast, a page, events and a configuration, which end where they should."""
+    thesis = tmp_path / "elsewhere/thesis"
+    thesis.parent.mkdir()
+    file = copy.folder / f"forecast-{DATES[-1]}.nc"
+    for default in (file, file.with_suffix(".html"), Path("small-heatwaves.nc")):
+        default.symlink_to(thesis)
+    assert forecast(copy.folder, DATES[-1]) == (file, True)
+    write_forecast_page(file)
+    events_of_record(FieldSource(source=copy.config.data.source), Question())
+    Path("small.yaml").symlink_to(thesis)
+    with refused("small.yaml: exists already"):
+        start(FieldSource(source=copy.config.data.source))
+    assert not [*thesis.parent.iterdir()]
 
 
 def test_an_object_gives_the_bits_of_its_file(run: Run, plain: dict[str, xr.Dataset], tmp_path: Path) -> None:

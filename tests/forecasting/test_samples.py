@@ -13,7 +13,6 @@ from scipy.stats import norm
 from scored_runs import configure
 from small_ocean import make_sst
 
-from sstcast.cli import DEFAULTS
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events
@@ -25,6 +24,7 @@ from sstcast.forecasting.spread import QUANTILES, calibrated
 from sstcast.forecasting.stores import stores_for
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
+from sstcast.options import DEFAULTS
 from sstcast.runs import Run
 from sstcast.scores.distributions import crps
 

@@ -147,8 +147,9 @@ def test_a_forecast_with_a_known_error_is_used_as_well_as_theory_can(name: str) 
     some = test.part(0, 20)
     ahead = some.predictors["wind"].numpy()[some.at + HISTORY - 1][:, :, 0]
     known = np.isfinite(ahead[:, :1])
-    told = np.concatenate([np.nan_to_num(ahead), known * means(model, some, some.values, memory=False), known], 1)
-    assert_corrected(model, some, told)
+    own = model.system.forecast_windows(some)[:, :, 0].numpy()
+    beside = known * np.concatenate([own, means(model, some, some.values, memory=False)], 1)
+    assert_corrected(model, some, np.concatenate([np.nan_to_num(ahead), beside, known], 1))
     # Known: SST, and the wind of lead k with the share 1 / (1 + variance) of its own variance.
     unknown_wind = np.concatenate([[1.0], variance[:-1] / (1 + variance[:-1])])  # of the wind that acts on lead h
     noise = 1 + FORCING**2 * unknown_wind

@@ -10,7 +10,7 @@ import torch
 from refusals import refused
 
 from sstcast.models import LINEAR, MODELS, build_forecaster
-from sstcast.models.predictor_stages import BLOCKS, IndexStage, WithPredictors
+from sstcast.models.predictor_stages import IndexStage, WithPredictors
 from sstcast.models.ridge_inputs import Sums, cross_validate
 from sstcast.ocean.windows import Windows
 from sstcast.training.forecast_task import fit
@@ -160,7 +160,6 @@ def test_a_single_block_of_years_supports_nothing() -> None:
     seen = windows(0.7).part(0, 200)
     model = system()
     assert set(fit(model, seen, None)["penalty_of_soi"]) == {np.inf}
-    assert len(model._blocks("soi", lambda stride: [windows(0.7)])) == BLOCKS
 
 
 @pytest.mark.parametrize("name", [name for name in LINEAR if name not in RIDGES])

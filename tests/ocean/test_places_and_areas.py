@@ -250,6 +250,35 @@ def test_points_use_their_cell_or_the_one_beside_it(tmp_path: Path) -> None:
     assert lines[2] == "away: lies outside the region, -2,6,-1,5, so it has no forecast"
 
 
+@pytest.mark.parametrize("west", [0.0, -180.0])
+def test_the_cell_beside_a_point_may_be_across_the_seam(tmp_path: Path, west: float) -> None:
+    fraction = grid(west, -2, 4, 360, 1.0)
+    ocean = np.zeros(fraction.shape, bool)
+    ocean[1, int((359.5 - west) % 360)] = True
+    (tmp_path / "a.csv").write_text("name,lat,lon\nnear,-0.4,0.4\nfar,-0.4,1.4\n")
+    weights = weights_of(Places.read(tmp_path / "a.csv"), fraction, ocean)
+    np.testing.assert_array_equal(weights[0], ocean)
+    assert not weights[1].any()
+
+
+TOUCHING = {  # outlines that touch themselves, and the area inside, of which the last crosses itself a little
+    "at a point": ([[0, 0], [4, 0], [4, 4], [2, 0], [0, 4], [0, 0]], 8.0),
+    "a hole in the outline": ([[0, 0], [4, 0], [4, 4], [0, 4], [0, 0], [1, 2], [2, 1], [0, 0]], 14.5),
+    "a spike": ([[0, 0], [4, 0], [4, 4], [4, 5], [4, 4], [0, 4], [0, 0]], 16.0),
+    "crossed by 1e-4": ([[0, 0], [4, 0], [4, 4], [2, -1e-4], [0, 4], [0, 0]], 8.0),
+}
+
+
+@pytest.mark.parametrize("case", TOUCHING)
+def test_outlines_that_touch_themselves_are_made_valid(tmp_path: Path, case: str) -> None:
+    outline, area = TOUCHING[case]
+    with logged() as lines:
+        (place,) = written(tmp_path, [outline]).places
+    assert place.geometry.is_valid
+    assert any("areas.geojson: area: its outline touches itself" in line for line in lines)
+    assert place.geometry.area == pytest.approx(area, rel=1e-3)
+
+
 def test_an_area_with_too_little_sea_is_refused_and_one_outside_is_not(tmp_path: Path) -> None:
     fraction = grid()
     ocean = np.ones(fraction.shape, bool)
@@ -324,6 +353,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         json.dumps({"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]}),
         "a: is not a valid polygon",
     ),
+    "a NUL": ("a.csv", "name,lat,lon\na\0b,1,2\n", "holds a NUL, which no column of names can; remove it"),
     "a pole": (
         "a.geojson",
         json.dumps({"type": "Polygon", "coordinates": [[[0, 70], [120, 70], [-120, 70], [0, 70]]]}),

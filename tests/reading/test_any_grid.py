@@ -292,7 +292,7 @@ def test_a_row_at_a_pole_and_a_halo_are_positions() -> None:
     lat, lon = np.hstack([lat, lat[:, :2]]), np.hstack([lon, lon[:, :2] + 360])
     for columns in (slice(None), slice(0, 36)):
         given = [xr.DataArray(part[:, columns], dims=("j", "i")) for part in (lat, lon)]
-        for before, after in zip(given, degrees_of(*given), strict=True):
+        for before, after in zip(given, degrees_of(*given, Path("a.nc")), strict=True):
             np.testing.assert_array_equal(before, after)
 
 

@@ -10,7 +10,8 @@ from refusals import refused
 
 from sstcast.errors import SSTCastError
 from sstcast.reading.layouts import identified
-from sstcast.reading.source_grid import cells_of
+from sstcast.reading.source_grid import _without_padding, cells_of, of_polygons
+from sstcast.reading.weights import polygon_areas
 
 AXES = {"lat": "lat", "lon": "lon"}
 QUADS = np.array([[1, 2, 5, 4], [2, 3, 6, 5], [4, 5, 8, 7], [5, 6, 9, 0]])  # the last is a triangle
@@ -56,6 +57,7 @@ def test_a_0_behind_three_nodes_is_no_corner_of_a_mesh_that_counts_from_1(
         (np.where(QUADS == 9, 12, QUADS), {"start_index": 1}, "has 12 in its face 4"),
         (np.where(QUADS == 3, -1, QUADS), {"start_index": 1}, "has -1 in its face 2"),
         (np.where(QUADS == 3, np.nan, QUADS), {"start_index": 1}, "has nan in its face 2"),
+        (np.where(QUADS == 3, 3.5, QUADS), {"start_index": 1}, "has 3.5 in its face 2"),
     ],
 )
 @pytest.mark.parametrize("faces", [False, True])
@@ -134,8 +136,69 @@ def test_a_broken_rotated_pole_is_one_line() -> None:
         identified(dataset, Path("ice.nc"), any_grid=True)
 
 
+@pytest.mark.parametrize("faces", [False, True])
+def test_a_table_of_two_nodes_is_one_line(faces: bool) -> None:
+    with refused("mesh.nc: corners has 2 nodes for each face, which needs three", "correct its positions"):
+        cells(mesh(QUADS[:, :2], faces, start_index=1), faces)
+
+
+@pytest.mark.parametrize("place", [(0.0, 0.0), (np.nan, np.nan), (np.inf, 0.0)])
+@pytest.mark.parametrize("faces", [False, True])
+def test_cells_without_an_area_are_one_line(
+    faces: bool, place: tuple[float, float], recwarn: pytest.WarningsRecorder
+) -> None:
+    dataset = mesh(QUADS, faces, start_index=1)
+    for axis, at in zip(("lat", "lon"), place, strict=True):
+        dataset[axis] = dataset[axis] * 0 + at
+    with refused("mesh.nc", "correct its positions or its mesh"):
+        cells(dataset, faces).grid(Path("mesh.nc"))
+    assert not recwarn.list
+
+
+def hexagons() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Centres and corners of hexagons, of which every third is a pentagon whose last corner repeats."""
+    lat, lon = (axis.ravel() for axis in np.meshgrid(np.arange(2, 12, 2.0), np.arange(2, 12, 2.0), indexing="ij"))
+    angle = np.arange(6) * np.pi / 3 + np.zeros((lat.size, 1))
+    angle[::3] = np.arange(6).clip(max=4) * 2 * np.pi / 5
+    return lat, lon, lat[:, None] + np.sin(angle), lon[:, None] + np.cos(angle)
+
+
+@pytest.mark.parametrize("padding", [np.nan, 1e20, 0.0])
+@pytest.mark.parametrize("at_end", [True, False])
+def test_a_corner_that_a_cell_lacks_is_none(padding: float, at_end: bool) -> None:
+    """In bounds, as in tables of faces."""
+    lat, lon, lats, lons = hexagons()
+    areas = polygon_areas(of_polygons(lat, lon, (lats, lons)).polygons)
+    for vertices in (lats, lons):
+        vertices[::3, 5] = padding
+        if not at_end:
+            vertices[::3] = np.roll(vertices[::3], 1, axis=1)
+    dataset = xr.Dataset(
+        {
+            "tos": ("cell", np.zeros(lat.size)),
+            "lat_b": (("cell", "corner"), lats),
+            "lon_b": (("cell", "corner"), lons),
+        },
+        {"lat": ("cell", lat, {"bounds": "lat_b"}), "lon": ("cell", lon, {"bounds": "lon_b"})},
+    )
+    found = cells(dataset).grid(Path("mesh.nc"))
+    assert found.index.size == lat.size
+    np.testing.assert_allclose(polygon_areas(found.polygons), areas, rtol=1e-9)
+
+
+def test_a_corner_at_0_of_a_cell_that_is_there_stays() -> None:
+    lat, lon, lats, lons = hexagons()
+    lats, lons, lat, lon = lats - lats[0, 1], lons - lons[0, 1], lat - lats[0, 1], lon - lons[0, 1]
+    kept = _without_padding((lats, lons), lat, lon)
+    np.testing.assert_array_equal(kept, (lats, lons))
+    few = np.where(np.arange(6) < 2, lats, np.nan)
+    assert np.isnan(_without_padding((few, lons), lat, lon)).all()
+
+
 def test_points_that_make_no_mesh_are_one_line(recwarn: pytest.WarningsRecorder) -> None:
     dataset = xr.Dataset({"tos": ("node", np.zeros(2)), "lat": ("node", [0.0, 1.0]), "lon": ("node", [0.0, 1.0])})
-    with refused("mesh.nc: cannot be read", "correct its positions or its mesh"):
+    with refused(
+        "mesh.nc: its 2 points make no mesh", "evaluate --observations", "correct its positions or its mesh"
+    ):
         cells(dataset).grid(Path("mesh.nc"))
     assert not recwarn.list

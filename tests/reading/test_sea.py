@@ -208,3 +208,16 @@ def test_a_refused_file_can_be_mended_in_the_same_process(tmp_path: Path) -> Non
     OCEAN.to_netcdf(path)
     with open_region(data_of(path)) as sst:
         np.testing.assert_allclose(sst, SST, atol=1e-5)
+
+
+def test_days_that_consolidated_metadata_hide_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    OCEAN[["sst"]].isel(time=slice(700)).to_zarr(path, zarr_format=2, consolidated=True)
+    told = "time holds 730 values along an axis, of which its consolidated metadata tell 700"
+    with logged() as lines, open_sst(FieldSource(source=str(path))):
+        pass
+    assert not [line for line in lines if told in line]
+    OCEAN[["sst"]].isel(time=slice(700, None)).to_zarr(path, append_dim="time", consolidated=False)
+    with logged() as lines, open_sst(FieldSource(source=str(path))) as sst:
+        assert sst.sizes["time"] == 700
+    assert len([line for line in lines if "consolidated metadata tell 700" in line]) == 1

@@ -16,7 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.figures.places import labels, outlines
 from sstcast.forecasting.forecast import forecast as make_forecast
 from sstcast.ocean.places import Places
-from sstcast.reports.how_good import drawing_of_errors
+from sstcast.reports.how_good import drawing_of_errors, scored_run
 from sstcast.reports.page import write_forecast_page
 from sstcast.reports.page_contents import chance, title_of
 from sstcast.runs import Run
@@ -82,10 +82,20 @@ def test_the_page_begins_with_the_days_and_how_good_they_are(file: Path, scored:
     metrics["recipe"]["weights"] = "of another run"
     write_json(run.metrics, metrics)
     assert "How good" not in write_forecast_page(file)[0].read_text()
-    shutil.copyfile(scored.metrics, run.metrics)
-    other = xr.load_dataset(file).assign_attrs(made_from=json.dumps({"source": "other.nc"}))
-    other.to_netcdf(run.folder / "other.nc", engine="netcdf4")
-    assert "How good" not in write_forecast_page(run.folder / "other.nc")[0].read_text()
+    metrics["recipe"]["weights"] = run.digest
+    write_json(run.metrics, metrics)
+    forecast = xr.load_dataset(file)
+    own = json.loads(forecast.attrs["made_from"])
+    elsewhere = json.dumps(own | {"source": f"/elsewhere/{Path(own['source']).name}"})
+    oceans = {
+        "moved": (forecast.assign_attrs(made_from=elsewhere), True),
+        "other": (forecast.assign_attrs(own_ocean="no"), False),
+        "of-another-run": (forecast.assign_attrs(own_ocean="digest"), False),
+    }
+    del forecast.attrs["own_ocean"]
+    oceans |= {"old": (forecast, True), "old-other": (forecast.assign_attrs(made_from=elsewhere), False)}
+    for name, (of, told) in oceans.items():
+        assert (scored_run(file, of) == run) is told, name
     shutil.copyfile(file, tmp_path / "alone.nc")
     assert "How good" not in write_forecast_page(tmp_path / "alone.nc")[0].read_text()
 

@@ -1,6 +1,7 @@
 """The verb on the small ocean: what it writes is what whole labelled fields give, whatever the blocks."""
 
 import io
+import json
 import shutil
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import scipy.stats
 import torch
 import xarray as xr
+from refusals import refused
 from scored_runs import OTHER_DAYS, SHORT_TEST, configure, make_run, metrics_of, retrain
 from scores.probability import crps_for_ensemble, rank_histogram
 from untrained import replace_weights
@@ -186,11 +188,27 @@ def test_nothing_to_do_until_the_run_goes_on(scored: Run, tmp_path: Path, monkey
     with pytest.raises(SSTCastError, match="another configuration than the run has now"):
         evaluate(copy)
     copy.config_file.write_text(text)
+    _damaged_scores_are_scored_again(ScoreFiles(copy.folder))
     retrain(copy)
 
     monkeypatch.setattr("sstcast.scores.verify.verify", Mock(side_effect=InterruptedError))
     with pytest.raises(InterruptedError):
         evaluate(copy)
+
+
+def _damaged_scores_are_scored_again(files: ScoreFiles) -> None:
+    """A copy without a note, in which no number stands where a mapping belongs."""
+    note = files.metrics.with_name(".metrics.json.note")
+    metrics = json.loads(files.metrics.read_text())
+    for damaged in (metrics | {"scores": np.nan}, metrics | {"systems": {}}, np.nan):
+        note.unlink(missing_ok=True)
+        files.metrics.write_text(json.dumps(damaged))
+        assert files.known(metrics["recipe"]) is None
+        with refused(files.metrics, "missing, damaged or from another version"):
+            files.read()
+    note.unlink(missing_ok=True)
+    files.metrics.write_text(json.dumps(metrics))
+    assert files.known(metrics["recipe"]) == metrics
 
 
 def test_p_values_are_of_the_cell_and_adjusted_within_the_week(scored: Run) -> None:

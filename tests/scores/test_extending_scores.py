@@ -97,7 +97,7 @@ def test_a_baseline_is_one_model_and_one_line(run: Run, capsys: pytest.CaptureFi
     low, high = compared["interval"]
     assert low < compared["ratio"] < high
     assert reference("day") == reference("day before") == "day before"
-    print_scores(metrics, "small", ["day before"])
+    print_scores(metrics, "small", {"day before": "day before"})
     assert "day before" in capsys.readouterr().out
     assert "day before" in [entry.name for entry in leaderboard(run.folder.parent)[0].entries]
 

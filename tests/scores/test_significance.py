@@ -8,7 +8,7 @@ from scores.stats.statistical_tests import diebold_mariano as scores_diebold_mar
 
 from sstcast.figures.sheets.sheet import marked
 from sstcast.names import DAY
-from sstcast.scores.comparisons import segments
+from sstcast.scores.comparisons import date_blocks
 from sstcast.scores.significance import (
     adjust,
     block_counts,
@@ -146,8 +146,8 @@ def test_seasons_are_segments_and_one_shorter_than_a_block_is_drawn_whole() -> N
     dates = np.datetime64("2001-01-01", "ns") + np.sort(days) * DAY
     fold = xr.DataArray([1] * 13 + [2] * 15 + [2] * 13, {"init_time": dates}, ("init_time",))
     tables = xr.DataArray(np.zeros((41, 14)), {"init_time": dates, "fold": fold}, ("init_time", "lead"))
-    assert segments(tables.assign_coords(lead=np.arange(14)), 6) == (13, 13, 13, 2)
-    assert segments(tables[:20], 60) == (13, 7)  # only the fold tells
+    assert date_blocks(tables.assign_coords(lead=np.arange(14)), 42)[::2] == (6, (13, 13, 13, 2))
+    assert date_blocks(tables[:20], 420).segments == (13, 7)  # only the fold tells
     counts = block_counts(41, 6, parts=(13, 13, 13, 2))
     assert (counts.sum(1) == 41).all()
     assert (counts[:, 39] <= counts[:, 40] + 1).all()  # drawn together, unless the last block is truncated

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from sstcast.figures.sheets import above, areas, distributions, errors, events, heatwaves, points, terciles
-from sstcast.figures.sheets.sheet import Scores, Sheet
+from sstcast.figures.sheets import above, areas, distributions, errors, events, heatwaves, points, rivals, terciles
+from sstcast.figures.sheets.sheet import Sheet
+from sstcast.types import Scores
 
 SHEETS: dict[str, list[Callable[[Scores, str], list[Sheet]]]] = {  # by the section of a report in which they stand
-    "scores": [errors.errors, errors.by_index],
+    "scores": [errors.errors, errors.by_index, rivals.rivals],
     "indices": [errors.indices, areas.areas],
     "probabilities": [distributions.probabilities],
     "ensemble": [distributions.ensembles],

@@ -1,13 +1,13 @@
 """The tables of the probability of a day above a temperature."""
 
 from sstcast.figures.sheets.sheet import (
-    Scores,
     Sheet,
     first_name,
     first_system,
     sheet_of_reliability,
     sheets_of_event,
 )
+from sstcast.types import Scores
 
 
 def above(metrics: Scores, label: str) -> list[Sheet]:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from sstcast.figures.sheets.sheet import (
-    Scores,
     Sheet,
     first_name,
     first_system,
@@ -16,6 +15,7 @@ from sstcast.figures.sheets.sheet import (
 )
 from sstcast.names import REGION, SCORED_YEARS
 from sstcast.scores.system_records import key_in_share
+from sstcast.types import Scores
 
 FEWEST_DATES = 5
 

@@ -1,7 +1,6 @@
 """The tables of distributions and of ensembles."""
 
 from sstcast.figures.sheets.sheet import (
-    Scores,
     Sheet,
     number,
     parts_of,
@@ -12,6 +11,7 @@ from sstcast.figures.sheets.sheet import (
 )
 from sstcast.names import COVERED, LEVELS
 from sstcast.scores.score_files import comparison
+from sstcast.types import Scores
 
 
 def probabilities(metrics: Scores, label: str) -> list[Sheet]:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from sstcast.figures.sheets.sheet import (
     PARTS,
-    Scores,
     Sheet,
     first_name,
     first_system,
@@ -18,6 +17,7 @@ from sstcast.figures.sheets.sheet import (
 from sstcast.names import DEGREES, REGION, THIRDS
 from sstcast.scores.metrics import columns
 from sstcast.scores.score_files import comparison, errors_of, part_of
+from sstcast.types import Scores
 
 BOXES = {
     REGION: "Mean of the region",

@@ -1,13 +1,13 @@
 """The table of warnings of heatwaves: hits, false alarms and errors of days."""
 
 from sstcast.figures.sheets.sheet import (
-    Scores,
     Sheet,
     estimate_text,
     first_system,
     sheet_of_systems,
     sheet_of_warnings,
 )
+from sstcast.types import Scores
 
 WITHIN_HORIZON = "A heatwave within the horizon"  # the event of the probabilities
 SCORE_COLUMNS = {

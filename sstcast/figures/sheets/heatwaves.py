@@ -2,7 +2,6 @@
 
 from sstcast.figures.sheets import events
 from sstcast.figures.sheets.sheet import (
-    Scores,
     Sheet,
     first_name,
     first_system,
@@ -11,6 +10,7 @@ from sstcast.figures.sheets.sheet import (
     sheets_of_event,
 )
 from sstcast.names import BASE_RATE
+from sstcast.types import Scores
 
 HEATWAVES = {
     "exceedance": "Days above the 90th percentile",

@@ -1,8 +1,9 @@
 """The table of scores against observations at points."""
 
-from sstcast.figures.sheets.sheet import Scores, Sheet, number, percent, shown_leads
+from sstcast.figures.sheets.sheet import Sheet, number, percent, shown_leads
 from sstcast.names import COVERED
 from sstcast.scores.system_records import shown_names
+from sstcast.types import Scores
 
 
 def points(metrics: Scores, label: str) -> list[Sheet]:

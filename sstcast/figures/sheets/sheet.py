@@ -8,8 +8,7 @@ from sstcast.names import SEASONS
 from sstcast.scores.score_files import comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, WORSE, decimals, p_text, verdict
 from sstcast.scores.system_records import run_itself, shown_names
-
-Scores = dict[str, Any]
+from sstcast.types import Scores
 
 PARTS = {  # the ways in which scores are split, with their names in titles and on axes
     "by_lead": "lead",

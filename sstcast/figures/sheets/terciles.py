@@ -1,7 +1,6 @@
 """The table of probabilities of thirds."""
 
 from sstcast.figures.sheets.sheet import (
-    Scores,
     Sheet,
     first_name,
     first_system,
@@ -14,6 +13,7 @@ from sstcast.figures.sheets.sheet import (
 )
 from sstcast.names import SCORED_YEARS, THIRDS
 from sstcast.scores.score_files import comparison
+from sstcast.types import Scores
 
 
 def terciles(metrics: Scores, label: str) -> list[Sheet]:

@@ -8,6 +8,7 @@ from sstcast.scores.kinds.events import Events
 from sstcast.scores.kinds.heatwaves import Heatwaves
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.kinds.points import Points
+from sstcast.scores.kinds.rivals import Rivals
 from sstcast.scores.kinds.terciles import Terciles
 
-KINDS: tuple[type[Kind], ...] = (Errors, Distributions, Heatwaves, Above, Terciles, Areas, Points, Events)
+KINDS: tuple[type[Kind], ...] = (Errors, Distributions, Heatwaves, Above, Terciles, Areas, Points, Events, Rivals)

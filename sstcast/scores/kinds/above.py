@@ -12,9 +12,9 @@ from sstcast.names import DEGREES, STATE
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import Loss
 from sstcast.scores.kinds.kind import Kind
-from sstcast.scores.parts import Scores
 from sstcast.scores.probabilities import Probabilities, brier_of, loss_of, scores_or_none
 from sstcast.scores.scene import Block, Scene
+from sstcast.types import Scores
 
 PREFIX = "above"
 

@@ -19,17 +19,17 @@ from sstcast.log import LOG, silent
 from sstcast.names import DEGREES, EVENT, INIT_TIME, INIT_YEAR, LEVELS, REGION, SCORED_YEARS
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.cases import diagram
-from sstcast.scores.comparisons import groups, lengths, over_folds, segments
+from sstcast.scores.comparisons import date_blocks, groups, over_folds
 from sstcast.scores.distributions import Mean, Quotient, SpreadSkill, crps
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.metrics import Metric, Statistic
-from sstcast.scores.parts import Scores, by_date, in_parts, numbers
+from sstcast.scores.parts import by_date, in_parts, numbers
 from sstcast.scores.probabilities import Probabilities, cases_by, with_scored_years
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import ratio, spacing
 from sstcast.scores.system_records import distinct, key_in_share
 from sstcast.storage.scratch import parts, release, scratch_array
-from sstcast.types import Array
+from sstcast.types import Array, Scores
 
 SAMPLES = WORD
 EVERY = 30  # days from one scored initial date to the next
@@ -256,12 +256,12 @@ def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, 
     """
     scored = brier.dropna(INIT_TIME, how="all")
     mean = scored.mean("lead").transpose(INIT_TIME, "forecaster", "area", "share")
-    block, parts = lengths(scored).block, segments(scored)
+    block, _, segments = date_blocks(scored)
     folds = [mask[:, 0] for mask in groups(scored)["by_fold"].values()]
     found: dict[str, dict[str, Any]] = {}
     for base in bases:
         of_base = np.broadcast_to(mean.sel(forecaster=[base]).values, mean.shape)
-        value, ends = ratio(mean.values, of_base, block, parts)
+        value, ends = ratio(mean.values, of_base, block, segments)
         found[base] = {"ratio": value, "interval": ends}
         if len(folds) > 1:
             by_fold, base_by_fold = (

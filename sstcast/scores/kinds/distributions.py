@@ -13,9 +13,9 @@ from sstcast.scores.comparisons import Loss, json_numbers, known_systems
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian, at_lowest
 from sstcast.scores.kinds.kind import DATE, Kind
 from sstcast.scores.metrics import statistics_of
-from sstcast.scores.parts import Scores, by_date, by_system
+from sstcast.scores.parts import by_date, by_system
 from sstcast.scores.scene import Block, Scene
-from sstcast.types import Array
+from sstcast.types import Array, Scores
 
 
 class Distributions(Kind):

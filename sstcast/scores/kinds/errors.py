@@ -16,9 +16,9 @@ from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, Loss, tests_by_cell
 from sstcast.scores.indices import covers
 from sstcast.scores.kinds.kind import CELL, DATE, Kind
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics_of
-from sstcast.scores.parts import Scores, in_degrees, in_parts, numbers
+from sstcast.scores.parts import in_degrees, in_parts, numbers
 from sstcast.scores.scene import Block, Scene, ensemble_mean
-from sstcast.types import Array
+from sstcast.types import Array, Scores
 
 LAZY = "squared_error_by_week"  # may be larger than memory
 

@@ -17,14 +17,12 @@ from sstcast.forecasting.heatwaves import first_event, probability
 from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
 from sstcast.scores.analysis import Observed
 from sstcast.scores.cases import cases_by_year, diagram
-from sstcast.scores.comparisons import segments
+from sstcast.scores.comparisons import date_blocks
 from sstcast.scores.decisions import Blocks, estimate, warnings_by_system
 from sstcast.scores.kinds.kind import Kind
-from sstcast.scores.parts import Scores
 from sstcast.scores.probabilities import Probabilities, cases_by
 from sstcast.scores.scene import Block, Scene
-from sstcast.scores.significance import spacing
-from sstcast.types import Array, Mask
+from sstcast.types import Array, Mask, Scores
 
 WARNING = 0.5  # probability from which on a system warns
 BLOCK_DAYS = 60
@@ -176,11 +174,10 @@ def warning_scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
     """
     tables = tables[[name for name in tables.data_vars if str(name).startswith("event_")]].load()
     tables = tables.dropna(INIT_TIME, how="all").astype(float)
-    block = max(1, -(-BLOCK_DAYS // spacing(tables[INIT_TIME].values)))
-    parts = segments(tables, block)
+    block, _, segments = date_blocks(tables, BLOCK_DAYS)
 
     def quotient(part: Array, whole: Array, largest: float | None = 1) -> Scores:
-        return estimate(Blocks.of(whole, block, parts).quotient(part, whole), largest=largest)
+        return estimate(Blocks.of(whole, block, segments).quotient(part, whole), largest=largest)
 
     found: Scores = {}
     for name in map(str, tables["forecaster"].values):
@@ -205,6 +202,6 @@ def warning_scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
     cases, _ = cases_by(tables.sel(forecaster=list(found)), PREFIX, "date")
     years = cases_by_year(cases, tables[INIT_TIME].values)
     by_name = {name: cases.at(index) for index, name in enumerate(found)}
-    for index, (name, worth) in enumerate(warnings_by_system(by_name, reference, block, parts).items()):
+    for index, (name, worth) in enumerate(warnings_by_system(by_name, reference, block, segments).items()):
         found[name] |= {"reliability": diagram(years.at(index)), "warnings": worth}
     return found

@@ -17,10 +17,10 @@ from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import Loss
 from sstcast.scores.kinds.kind import Kind
-from sstcast.scores.parts import Scores
 from sstcast.scores.probabilities import Probabilities, brier_of, loss_of, scores
 from sstcast.scores.scene import Block, Scene
 from sstcast.storage.scratch import scratch_array
+from sstcast.types import Scores
 
 PREFIX = "heatwave"
 

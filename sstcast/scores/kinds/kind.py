@@ -7,8 +7,8 @@ import xarray as xr
 
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import Loss
-from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
+from sstcast.types import Scores
 
 BLOCK = "date_block"  # dimension of blocks of initial dates
 DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")

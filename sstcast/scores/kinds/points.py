@@ -26,10 +26,9 @@ from sstcast.scores.asked import Asked
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.distributions import Gaussian
 from sstcast.scores.kinds.kind import BLOCK, Kind
-from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
-from sstcast.types import Array, Mask
+from sstcast.types import Array, Mask, Scores
 
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier
 REPLICATES = 500

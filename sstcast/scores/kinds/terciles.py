@@ -27,7 +27,7 @@ from sstcast.scores.cases import diagram, roc_area
 from sstcast.scores.comparisons import Loss, json_numbers
 from sstcast.scores.distributions import Quotient
 from sstcast.scores.kinds.kind import Kind
-from sstcast.scores.parts import Scores, in_parts, numbers
+from sstcast.scores.parts import in_parts, numbers
 from sstcast.scores.probabilities import (
     Probabilities,
     brier_of,
@@ -37,7 +37,7 @@ from sstcast.scores.probabilities import (
     with_scored_years,
 )
 from sstcast.scores.scene import Block, Scene
-from sstcast.types import Array, Mask
+from sstcast.types import Array, Mask, Scores
 
 PREFIX = "tercile"
 WHOLE_WEEK = "whole_week"  # dimension of weeks of seven days; `week` also has a last week of fewer days
