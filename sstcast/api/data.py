@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -222,13 +223,14 @@ def windows(config: RunConfig | Path | str, split: Literal["train", "validation"
         >>> train.batch(torch.arange(3)).history.shape
         torch.Size([3, 48, 10])
         >>> train.dataset()[0].y.shape  # of the ocean of the first tile
-        torch.Size([38, 5])
+        torch.Size([42, 5])
     """
     from sstcast.ocean.prepared import Prepared
     from sstcast.ocean.windows import cut_windows
 
-    data, name = as_config(config).data, _split(split)
-    return replace(cut_windows(Prepared.of(data).open_anomalies(), data, name), origin=(data, name))
+    run, name = as_config(config), _split(split)
+    cut = cut_windows(Prepared.of(run.data).open_anomalies(), run.data, name)
+    return replace(cut, origin=(run.data, partial(windows, run, split)))
 
 
 def as_forecasts(

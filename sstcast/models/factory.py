@@ -97,7 +97,7 @@ def model_lines() -> Iterator[str]:
     for name, entry in (MODELS | LINEAR).items():
         about = (inspect.getdoc(entry) or "").partition("\n")[0] if isinstance(entry, type) else entry.about
         yield f"{name:20}{about}"
-    yield "\nlocal layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)"
+    yield from ("", "local layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
     for name, conv in CONVS.items():
         yield f"{name:20}{conv.about}"
 

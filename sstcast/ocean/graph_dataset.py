@@ -16,7 +16,6 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import tile_index
-from sstcast.ocean.windows import Windows, cut_windows
 
 
 class OceanGraphs(Dataset):  # type: ignore[misc]
@@ -27,14 +26,18 @@ class OceanGraphs(Dataset):  # type: ignore[misc]
     the flattened `(lat, lon)` grid. Each node is linked to the ocean among its 8 neighbours, in both directions,
     and across the seam of a globe, but not to other tiles. `edge_index`, `pos` and `cell` are one tensor a tile.
 
-    A pickle holds configuration and split, and its copy opens the stores. A forked process shares the windows,
-    because it cannot open stores of Zarr.
+    A pickle holds no days, and its copy opens the stores. A forked process shares the windows, because it cannot
+    open stores of Zarr.
     """
 
     def __init__(
-        self, windows: Windows, data: DataConfig, split: str, transform: Callable[[Data], Any] | None = None
+        self,
+        windows: Any,
+        data: DataConfig,
+        reopen: Callable[[], Any],
+        transform: Callable[[Data], Any] | None = None,
     ) -> None:
-        """Take the `windows` that `cut_windows` cut from the data.
+        """Take the `Windows` of prepared stores, and the function `reopen` that cuts all of their split again.
 
         Raises SSTCastError if a graph would lack what the windows read or forecast.
         """
@@ -46,9 +49,9 @@ class OceanGraphs(Dataset):  # type: ignore[misc]
             raise SSTCastError("data.horizon: 0, so graphs have nothing to predict; set it to 1 or more")
         super().__init__(None, transform)
         anomalies = Prepared.of(data).open_anomalies()
-        self.data, self.split, self.init_times = data, split, windows.init_times
+        self.data, self.reopen, self.init_times = data, reopen, windows.init_times
         self.lat, self.lon = anomalies["lat"].values, anomalies["lon"].values
-        self._windows: Windows | None = windows
+        self._windows = windows
         self._of_tile = lru_cache(maxsize=None)(self._make_tile)
 
     def len(self) -> int:
@@ -75,10 +78,10 @@ class OceanGraphs(Dataset):  # type: ignore[misc]
         )
 
     @property
-    def windows(self) -> Windows:
-        """The windows, which a copy in another process cuts when it needs them."""
+    def windows(self) -> Any:
+        """The `Windows`, which a copy in another process cuts when it needs them."""
         if self._windows is None:
-            windows = cut_windows(Prepared.of(self.data).open_anomalies(), self.data, self.split)
+            windows = self.reopen()
             starts = np.searchsorted(windows.init_times, self.init_times)
             self._windows = replace(windows, at=windows.at[starts])
         return self._windows

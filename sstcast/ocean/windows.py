@@ -66,8 +66,8 @@ class Windows:
         at: index in `days` of the first day of history for each start, ascending. By default, all of a split.
             Where years are left out, starts have a gap, and the evenly spaced starts between two gaps are a
             stretch.
-        origin: the configuration of the data and the name of the split, if the windows are those of prepared
-            stores.
+        origin: the configuration of the data, and a function that cuts all windows of the split again, if they are
+            those of prepared stores.
     """
 
     values: Tensor
@@ -81,7 +81,7 @@ class Windows:
     wrap: bool = False
     predictors: Mapping[str, Tensor] = field(default_factory=dict)
     at: np.ndarray = field(default_factory=lambda: EVERY_DAY)
-    origin: tuple[DataConfig, str] | None = None
+    origin: "tuple[DataConfig, Callable[[], Windows]] | None" = None
 
     def __post_init__(self) -> None:
         if self.at is EVERY_DAY:  # with a horizon, one window fewer than possible, as in the paper
