@@ -271,7 +271,9 @@ def _stores(stores: list[RawContents], arguments: Arguments) -> None:
 def _events(result: Result[Any], arguments: Arguments) -> None:
     from sstcast.extremes.events_told import lines_of_events
 
-    show(*lines_of_events(result.value, "cold spell" if arguments["cold"] else "heatwave"))
+    words = {"above": "warm period", "below": "cold period"}
+    usual = "cold spell" if arguments["cold"] else "heatwave"
+    show(*lines_of_events(result.value, next((word for key, word in words.items() if key in arguments), usual)))
     _file(result)
 
 

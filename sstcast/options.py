@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError
 TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
 METAVARS = {  # the default is the argument's name in capitals
     **dict.fromkeys(("start", "end", "date"), "YYYY-MM-DD"),
-    **dict.fromkeys(("gaps", "leads", "every", "horizons"), "DAYS"),
+    **dict.fromkeys(("gaps", "leads", "every", "horizons", "shortest", "longest_gap", "window", "smooth"), "DAYS"),
     "overrides": "KEY=VALUE",
     "years": "FIRST:LAST",
     "against": "RUN|BASELINE",
@@ -38,7 +38,7 @@ MIN_OPTION_VALUES = {
 }
 # Options of which one value may name several things.
 COMMAS = {
-    *("above", "datasets", "horizons", "models", "platforms"),
+    *("above", "below", "datasets", "horizons", "models", "platforms"),
     *("seeds", "select", "share", "systems", "variables"),
 }
 

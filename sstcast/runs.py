@@ -73,6 +73,7 @@ class Run:
     forecasts = _PathInRun("forecasts.zarr")
     metrics = _PathInRun("metrics.json")
     places = _PathInRun("places.geojson")
+    temperatures = _PathInRun("temperatures.json")
     maps = _PathInRun("maps")
     report = _PathInRun("report.html")
 

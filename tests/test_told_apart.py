@@ -1,5 +1,6 @@
 """Stores, recipes and tables that once were taken for one another: each holds all that it depends on."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -218,3 +219,18 @@ def test_the_share_of_sea_is_that_of_the_cells_of_the_source(tmp_path: Path, coa
     if coarsen == 1:
         with pytest.raises(SSTCastError, match=r"history: \d+ cells hold values where the run has land"):
             normals.on_grid(history.fillna(20))
+
+
+def test_events_of_places_in_a_forecast_are_not_replaced(
+    scored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("other").mkdir()
+    for name in ("sites.csv", "other/sites.csv"):
+        Path(name).write_text("name,lat,lon\nbay,-10.5,172\n")
+    run = shutil.copytree(scored.folder, "run")
+    sstcast.forecast(run, "2004-06-30", out="f.nc", places="sites.csv", samples=0)
+    made = sstcast.heatwaves("f.nc", places="sites.csv")
+    assert sstcast.heatwaves("f.nc", places="sites.csv").path == made.path
+    with pytest.raises(SSTCastError, match=r"holds places of sites.csv, .*; name another file with --out"):
+        sstcast.heatwaves("f.nc", places="other/sites.csv")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
-NO_PLACES = "none"  # in place of a file of places
+NONE = "none"  # in place of a file of places, or of temperatures
 Seeds = str | int | Sequence[int] | None
 
 
@@ -205,11 +205,18 @@ def read_places(files: Sequence[Path | str] | Path | str | None) -> Places | Non
     from sstcast.ocean.places import Places
 
     paths = [expand_user(file) for file in listed(() if files is None else files)]
-    if NO_PLACES not in map(str, paths):
+    if NONE not in map(str, paths):
         return Places.read(*paths) if paths else None
     if len(paths) > 1:
-        raise SSTCastError(f"--places {NO_PLACES}: leaves out all places; give it alone, or leave it out")
+        raise SSTCastError(f"--places {NONE}: leaves out all places; give it alone, or leave it out")
     return Places((), ())
+
+
+def read_temperatures(given: str | float | Sequence[float] | None, option: str) -> tuple[float, ...] | None:
+    """Read the temperatures of an option: None if it is not given, and none of them for `none`."""
+    from sstcast.extremes.above import temperatures
+
+    return None if given is None else () if given == NONE else temperatures(given, option)
 
 
 def read_observations(

@@ -26,6 +26,13 @@ def heatwaves(
     variable: str | None = None,
     units: str | None = None,
     gaps: int | None = None,
+    percentile: float = 90,
+    shortest: int = 5,
+    longest_gap: int = 2,
+    window: int = 11,
+    smooth: int = 31,
+    above: float | None = None,
+    below: float | None = None,
     out: Path | str | None = None,
 ) -> Result[xr.Dataset | pd.DataFrame]:
     """Find the events of marine heatwaves in daily SST, with start, peak, end, duration, intensities and category.
@@ -47,6 +54,13 @@ def heatwaves(
         variable: name of the SST variable, if it is not found automatically.
         units: units of SST, for instance `K`, in place of those that the file or store states.
         gaps: fill gaps of up to this many days.
+        percentile: the percentile, above 50, that a heatwave is above. A cold spell is below 100 minus it.
+        shortest: days beyond the threshold that an event has at least.
+        longest_gap: days between two events that count as one, at most.
+        window: days around a day of the year that its mean and percentile are of, an odd number.
+        smooth: days of the running mean of these, an odd number. 1 is none.
+        above: instead of heatwaves, find periods above this temperature in degC, without climatology or category.
+        below: instead of cold spells, find periods below this temperature in degC.
         out: the `.nc` or, for places, the `.csv` to write, by default named after the data and the places.
 
     Returns:
@@ -54,7 +68,7 @@ def heatwaves(
         `docs/heatwaves.md`), opened lazily, or a table with a row for each event of the places.
 
     Raises:
-        SSTCastError: the data, the baseline, the places or `out` are unusable.
+        SSTCastError: the data, the baseline, the definition, the places or `out` are unusable.
 
     Source:
         Hobday et al. (2016), Prog. Oceanogr. 141; Hobday et al. (2018), Oceanography 31.
@@ -64,13 +78,15 @@ def heatwaves(
         >>> events["event_days"].dims
         ('year', 'lat', 'lon')
     """
+    from sstcast.extremes.definition import Definition
     from sstcast.extremes.records import Question, events_of_record
     from sstcast.forecasting.forecast_events import events_of_forecast, open_if_forecast
     from sstcast.runs import Run
 
     source = str(data.folder) if isinstance(data, Run) else data
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    question = Question(read_places(places) or None, cold, baseline, years, dhw)
+    definition = Definition(percentile, shortest, longest_gap, window, smooth)
+    question = Question(read_places(places) or None, cold, baseline, years, dhw, definition, above, below)
     question.check()
     if (forecast := open_if_forecast(days.path)) is not None:
         return Result(*events_of_forecast(forecast, days, question, expand_path(out)), True)

@@ -14,6 +14,7 @@ from sstcast.api.arguments import (
     field_source,
     listed,
     read_places,
+    read_temperatures,
     seeds_of,
     trainable,
 )
@@ -238,6 +239,7 @@ def forecast(
     places: Sequence[Path | str] | Path | str = (),
     share: str | None = None,
     above: str | float | Sequence[float] | None = None,
+    below: str | float | Sequence[float] | None = None,
 ) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
@@ -261,8 +263,9 @@ def forecast(
             the run until others are given, or `none`.
         share: shares of a polygon, in per cent, for the probability that at least so much of it is in a heatwave,
             10,25,50 by default. They stay with the places.
-        above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`; in
-            Python also numbers.
+        above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`, in
+            every cell and place; in Python also numbers. They stay with the run until others are given, or `none`.
+        below: the same of days below.
 
     Returns:
         The file, opened lazily, with `sst`, `sst_anomaly`, `sst_spread` and `sst_quantile` by `(init_time, lead,
@@ -275,15 +278,15 @@ def forecast(
         >>> sstcast.forecast(run, "2004-07-01").value["sst"].dims
         ('init_time', 'lead', 'lat', 'lon')
     """
-    from sstcast.extremes.above import temperatures
     from sstcast.forecasting.forecast import forecast
     from sstcast.forecasting.places import parse_shares
     from sstcast.storage.stores import open_netcdf, open_zarr
 
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
     shares = () if share is None else parse_shares(share)
-    asked = samples, read_places(places), shares, temperatures(above)
-    path, new = forecast(expand_user(run), str(date), expand_path(out), members, days, *asked)
+    asked = samples, read_places(places), shares
+    sides = read_temperatures(above, "--above"), read_temperatures(below, "--below")
+    path, new = forecast(expand_user(run), str(date), expand_path(out), members, days, *asked, *sides)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
@@ -293,6 +296,7 @@ def update(
     max_size: float = 20,
     places: Sequence[Path | str] | Path | str = (),
     above: str | float | Sequence[float] | None = None,
+    below: str | float | Sequence[float] | None = None,
 ) -> Update:
     """Fetch new days, forecast, write the page, verify old forecasts. Exit codes: 3 nothing new, 4 source down.
 
@@ -303,7 +307,8 @@ def update(
         places: also forecast the places in these files (`docs/places.md`), which stay with the run until others
             are given, or `none`.
         above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`; in
-            Python also numbers.
+            Python also numbers. They stay with the run until others are given, or `none`.
+        below: the same of days below.
 
     Returns:
         A `line` for the log, the newest `forecast`, and the exit `code`.
@@ -316,7 +321,13 @@ def update(
         >>> sstcast.update(run).code
         0
     """
-    from sstcast.extremes.above import temperatures
     from sstcast.reports.update import update
 
-    return update(expand_user(run), str(date), max_size, above=temperatures(above), places=read_places(places))
+    return update(
+        expand_user(run),
+        str(date),
+        max_size,
+        above=read_temperatures(above, "--above"),
+        below=read_temperatures(below, "--below"),
+        places=read_places(places),
+    )

@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast.errors import SSTCastError, counted
+from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heatwaves import limits, short_base_period, where_defined
 from sstcast.log import LOG
 from sstcast.ocean.splits import complete_years
@@ -31,11 +32,12 @@ MOVING_YEARS = 30
 
 @dataclass(frozen=True)
 class Baseline:
-    """A kind of baseline, and the first and the last day that climatology and thresholds are computed from."""
+    """A kind of baseline, the first and the last day that statistics are of, and the definition of these."""
 
     kind: str
     first: dt.date
     last: dt.date
+    definition: Definition = HOBDAY
 
     def __str__(self) -> str:
         """The baseline as it is recorded in files."""
@@ -44,7 +46,15 @@ class Baseline:
         return f"{self.kind}, {self.first}..{self.last}"
 
     @classmethod
-    def of(cls, kind: str, years: str | None, first: dt.date, last: dt.date, path: Path) -> "Baseline":
+    def of(
+        cls,
+        kind: str,
+        years: str | None,
+        first: dt.date,
+        last: dt.date,
+        path: Path,
+        definition: Definition = HOBDAY,
+    ) -> "Baseline":
         """Return the baseline of a kind for the record `first..last`, from the option `years`, such as
         `1991:2020`.
 
@@ -69,7 +79,9 @@ class Baseline:
                     f"baseline needs {MOVING_YEARS} before each year; choose --baseline {FIXED} or {DETRENDED}"
                 )
             LOG.info(f"{path}: no events before {complete[0] + MOVING_YEARS}, for want of {MOVING_YEARS} years")
-            return cls(kind, dt.date(complete[0], 1, 1), dt.date(min(complete[-1], last.year - 1), 12, 31))
+            return cls(
+                kind, dt.date(complete[0], 1, 1), dt.date(min(complete[-1], last.year - 1), 12, 31), definition
+            )
         begin, end = _parsed(years) if years is not None else USUAL_YEARS
         if years is None and not {begin, end} <= {*complete}:
             begin, end = complete[0], complete[-1]
@@ -77,7 +89,7 @@ class Baseline:
             raise SSTCastError(
                 f"--years {years}: {path} has the complete years {complete[0]} to {complete[-1]}; choose of these"
             )
-        baseline = cls(kind, dt.date(begin, 1, 1), dt.date(end, 12, 31))
+        baseline = cls(kind, dt.date(begin, 1, 1), dt.date(end, 12, 31), definition)
         if short := short_base_period(baseline.first, baseline.last):
             LOG.info(f"{path}: the thresholds of heatwaves are from a base period of only {short}")
         return baseline
@@ -94,10 +106,10 @@ class Baseline:
         base = sst.sel(time=slice(str(self.first), str(self.last)))
         trend: Array | float = 0.0
         if self.kind == DETRENDED:
-            trend = _trend(sst, base)
+            trend = _trend(sst, base, limits(base, self.definition)["climatology"])
             position = sst.indexes["time"].get_indexer(base.indexes["time"])
             base = base.copy(data=(base.values - trend[position]).astype(np.float32))
-        found = where_defined(limits(base))
+        found = where_defined(limits(base, self.definition))
         normal, limit = (on_days(found[of], sst["time"]).values + trend for of in ("climatology", name))
         return normal.astype(np.float32, copy=False), limit.astype(np.float32, copy=False)
 
@@ -106,10 +118,27 @@ class Baseline:
         year = sst["time"].dt.year.values
         for of in range(self.first.year + MOVING_YEARS, self.last.year + 2):
             base = sst.sel(time=slice(str(of - MOVING_YEARS), str(of - 1)))
-            found, own = where_defined(limits(base)), year == of
+            found, own = where_defined(limits(base, self.definition)), year == of
             for field, values in ((normal, found["climatology"]), (limit, found[name])):
                 field[own] = on_days(values, sst["time"][own]).values
         return normal, limit
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A temperature in degC, the same on all days, which the days of an event are above or `below`."""
+
+    temperature: float
+    below: bool
+    definition: Definition = HOBDAY
+
+    def __str__(self) -> str:
+        """The limit as it is recorded in files."""
+        return f"{'below' if self.below else 'above'} {self.temperature:.12g} degC, {self.definition.duration}"
+
+    def daily(self, sst: xr.DataArray, cold: bool = False) -> tuple[None, Array]:
+        """Return no climatology, and the threshold `[day, series]` of the days of `sst(time, series)`."""
+        return None, np.full(sst.shape, self.temperature, np.float32)
 
 
 def _parsed(years: str | Sequence[int]) -> tuple[int, int]:
@@ -122,13 +151,13 @@ def _parsed(years: str | Sequence[int]) -> tuple[int, int]:
     return first, last
 
 
-def _trend(sst: xr.DataArray, base: xr.DataArray) -> Array:
+def _trend(sst: xr.DataArray, base: xr.DataArray, climatology: xr.DataArray) -> Array:
     """Return the linear trend `[day, series]` of the anomalies of `base`, on all days of `sst`, from the period's
     mean.
 
-    It is fitted by least squares to the departures from the climatology of `base`.
+    It is fitted by least squares to the departures from the `climatology` of `base`.
     """
-    anomaly = base.values.astype(np.float64) - on_days(limits(base)["climatology"], base["time"]).values
+    anomaly = base.values.astype(np.float64) - on_days(climatology, base["time"]).values
     origin = base["time"].values[0]
     day = (base["time"].values - origin) / np.timedelta64(1, "D")
     slope = (day - day.mean()) @ (anomaly - anomaly.mean(0)) / np.square(day - day.mean()).sum()

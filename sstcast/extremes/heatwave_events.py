@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sstcast.extremes.above import exceeds
+from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heatwaves import CATEGORIES, events, multiples
 from sstcast.types import Array
 
@@ -23,6 +25,9 @@ RATES = ("onset_rate", "decline_rate")
 DATES = ("start", "peak", "end")
 CATEGORY_DAYS = tuple(f"days_{category}" for category in CATEGORIES[1:])
 EVENT_COLUMNS = (*DATES, "duration", *MEASURES, *RATES, "category", *CATEGORY_DAYS)
+LIMIT_COLUMNS = tuple(  # of events beyond one temperature, which have no climatology
+    name for name in EVENT_COLUMNS if name in (*DATES, "duration", *RATES) or name.endswith(QUANTITIES[1:])
+)
 
 Table = dict[str, NDArray[Any]]
 
@@ -30,7 +35,8 @@ Table = dict[str, NDArray[Any]]
 class EventDays(NamedTuple):
     """The days of a block of series that lie in events, in order of series and day, `[day in an event]`.
 
-    `day` is the position in the series, `intensity` in degC. `first` are the positions of the first days of
+    `day` is the position in the series, `intensity` in degC, without a climatology that of the departure from the
+    threshold. `first` are the positions of the first days of
     events.
     """
 
@@ -40,14 +46,18 @@ class EventDays(NamedTuple):
     first: NDArray[np.intp]
 
 
-def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = False) -> tuple[EventDays, Table]:
+def find_events(
+    sst: Array, climatology: Array | None, threshold: Array, cold: bool = False, definition: Definition = HOBDAY
+) -> tuple[EventDays, Table]:
     """Return the days in events, and the table of events, of the series `sst [day, series]` in degC.
 
     Args:
         sst: temperatures of successive days.
         climatology, threshold: climatology and threshold of each day, `[day, series]`. No event is defined where
-            the threshold is NaN.
+            the threshold is NaN. Without a climatology, thresholds are a temperature that users name, which equal
+            temperatures do not exceed (see `above.exceeds`), and the table has the `LIMIT_COLUMNS`.
         cold: whether to look for cold spells, below the threshold.
+        definition: which days beyond the threshold are an event.
 
     Returns:
         The days, and the `EVENT_COLUMNS` by event in order of series and start, with the number of its `series`.
@@ -59,14 +69,19 @@ def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = F
     """
     sign, length = -1 if cold else 1, len(sst)
     inside = np.zeros((sst.shape[1], length + 1), bool)  # a last day outside parts one series from the next
-    inside[:, :length] = events(sign * sst > sign * threshold).T
+    if climatology is None:
+        beyond = exceeds(threshold, sst) if cold else exceeds(sst, threshold)
+        base, columns = threshold, LIMIT_COLUMNS
+    else:
+        beyond, base, columns = sign * sst > sign * threshold, climatology, EVENT_COLUMNS
+    inside[:, :length] = events(beyond, definition).T
     position = np.flatnonzero(inside)
     series, day = np.divmod(position, length + 1)
     first = np.flatnonzero(np.diff(position, prepend=-2) != 1)
-    value, normal, limit = (field[day, series].astype(np.float64) for field in (sst, climatology, threshold))
+    value, normal, limit = (field[day, series].astype(np.float64) for field in (sst, base, threshold))
     days = EventDays(series, day, value - normal, first)
     if not len(first):
-        return days, {name: np.zeros(0) for name in ("series", *EVENT_COLUMNS)}
+        return days, {name: np.zeros(0) for name in ("series", *columns)}
     duration = np.diff(first, append=len(day))
     last = first + duration - 1
     table: Table = {"series": series[first], "start": day[first], "end": day[last], "duration": duration}
@@ -74,7 +89,7 @@ def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = F
         table |= {
             f"intensity_{name}{quantity}": of for name, of in _measures(values, first, duration, sign).items()
         }
-    largest = table["intensity_max"]
+    largest = table["intensity_max"]  # without a climatology, also of the departure from the threshold
     is_peak = days.intensity == np.repeat(largest, duration)
     peak = np.minimum.reduceat(np.where(is_peak, np.arange(len(day)), len(day)), first)
     table["peak"] = day[peak]
@@ -84,7 +99,7 @@ def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = F
     ):
         known = (outside >= 0) & (outside < length)
         index = np.where(known, outside, 0), series[end]
-        beside = np.where(known, sst[index].astype(np.float64) - climatology[index], np.nan)
+        beside = np.where(known, sst[index].astype(np.float64) - base[index], np.nan)
         table[name] = (largest - (days.intensity[end] + beside) / 2) / (rise + 0.5)
     above = sign * value > multiples(sign * normal, sign * limit)
     above[0] = sign * value > sign * limit
@@ -92,7 +107,7 @@ def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = F
     table["category"] = np.maximum.reduceat(category, first)
     for number, name in enumerate(CATEGORY_DAYS, 1):
         table[name] = np.add.reduceat((category == number).astype(np.intp), first)
-    return days, {name: table[name] for name in ("series", *EVENT_COLUMNS)}
+    return days, {name: table[name] for name in ("series", *columns)}
 
 
 def _measures(
@@ -104,9 +119,11 @@ def _measures(
     total = np.add.reduceat(np.where(known, values, 0), first)
     mean = total / count
     squares = np.add.reduceat(np.where(known, values - np.repeat(mean, duration), 0) ** 2, first)
+    with np.errstate(invalid="ignore"):  # one day has no standard deviation
+        variability = np.sqrt(squares / (count - 1))
     return {
         "mean": mean,
         "max": sign * np.fmax.reduceat(sign * values, first),
-        "variability": np.sqrt(squares / (count - 1)),
+        "variability": variability,
         "cumulative": total,
     }

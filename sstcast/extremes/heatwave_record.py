@@ -1,6 +1,6 @@
 """The events of a whole record: of each cell as a dataset, and of places as a table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import FieldSource, Region, parse_box
 from sstcast.errors import SSTCastError
+from sstcast.extremes.above import ABOVE, BELOW, SIDES
+from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, EVENT_COLUMNS, EventDays, Table, find_events
 from sstcast.extremes.heatwaves import CATEGORIES, CELLS_AT_ONCE, VALUES_AT_ONCE
 from sstcast.ocean.places import Places
@@ -27,12 +29,15 @@ from sstcast.types import Array
 BY_YEAR = ("event_days", "event_count", "event_intensity")
 COUNTS = ("duration", "category", *CATEGORY_DAYS)
 DAYS_AT_ONCE = 4096  # days of the cells of places that are averaged together
+HOBDAYS = "Hobday et al. 2016, 2018"
 _EVENTS = (
-    "every event (Hobday et al. 2016, 2018) as a contiguous ragged array and, of a record, days, number and "
+    "every event ({definition}) as a contiguous ragged array and, of a record, days, number and "
     "cumulative intensity by year"
 )
 SUBJECTS = {  # the titles and summaries of files
     "heatwaves": ("Marine heatwaves", f"Marine heatwaves: {_EVENTS}"),
+    ABOVE: ("Periods above a temperature", f"Periods above a temperature: {_EVENTS}"),
+    BELOW: ("Periods below a temperature", f"Periods below a temperature: {_EVENTS}"),
     "cold-spells": ("Marine cold spells", f"Marine cold spells: {_EVENTS}"),
     "dhw": (
         "Degree heating weeks",
@@ -40,7 +45,7 @@ SUBJECTS = {  # the titles and summaries of files
     ),
 }
 
-Daily = Callable[[xr.DataArray], tuple[Array, Array]]
+Daily = Callable[[xr.DataArray], tuple[Array | None, Array]]
 
 
 def open_record(source: FieldSource) -> xr.DataArray:
@@ -60,7 +65,13 @@ def open_record(source: FieldSource) -> xr.DataArray:
     return sst
 
 
-def events_of_cells(sst: xr.DataArray, daily: Daily, cold: bool = False) -> xr.Dataset:
+def events_of_cells(
+    sst: xr.DataArray,
+    daily: Daily,
+    cold: bool = False,
+    definition: Definition = HOBDAY,
+    columns: Sequence[str] = EVENT_COLUMNS,
+) -> xr.Dataset:
     """Find the events of every ocean cell of `sst(time, lat, lon)` in degC, lazy or not, without missing days.
 
     `daily` returns climatology and threshold `[day, cell]` of a block of cells from its `sst(time, cell)`, in
@@ -68,9 +79,8 @@ def events_of_cells(sst: xr.DataArray, daily: Daily, cold: bool = False) -> xr.D
 
     Returns `event_days`, `event_count` and `event_intensity(year, lat, lon)`: the days in events, the events that
     begin, and the sum of the intensities of the days in events, of each year, NaN where the baseline defines no
-    event. The
-    events are a contiguous ragged array: the `cell_events` of each `cell` follow one another along `event`, with
-    the columns of `heatwave_events.find_events` as `event_start`, `event_peak` and so on.
+    event. The events are a contiguous ragged array: the `cell_events` of each `cell` follow one another along
+    `event`, with the `columns` of `heatwave_events.find_events` as `event_start`, `event_peak` and so on.
     """
     sst = in_scratch(sst.transpose("time", "lat", "lon").astype(np.float32, copy=False))
     year = sst["time"].dt.year.values
@@ -78,7 +88,7 @@ def events_of_cells(sst: xr.DataArray, daily: Daily, cold: bool = False) -> xr.D
     of_year = {name: scratch_array((len(years), *sst.shape[1:])) for name in BY_YEAR}
     for field in of_year.values():
         field[:] = np.nan
-    columns = {name: GrowingArray("i4" if name in (*DATES, *COUNTS) else "f8") for name in EVENT_COLUMNS}
+    growing = {name: GrowingArray("i4" if name in (*DATES, *COUNTS) else "f8") for name in columns}
     cells, counts = GrowingArray("i8"), GrowingArray("i4")
     rows = max(1, VALUES_AT_ONCE // (sst.sizes["time"] * sst.sizes["lon"]))
     for south in range(0, sst.sizes["lat"], rows):
@@ -92,22 +102,23 @@ def events_of_cells(sst: xr.DataArray, daily: Daily, cold: bool = False) -> xr.D
                 ("time", "cell"),
             )
             climatology, threshold = daily(block)
-            days, table = find_events(block.values, climatology, threshold, cold)
+            days, table = find_events(block.values, climatology, threshold, cold, definition)
             defined = np.stack([np.isfinite(threshold[year == one]).any(0) for one in years])
             sums = _by_year(days, year - years[0], defined)
             for name, field in of_year.items():
                 field.reshape(len(years), -1)[:, block["cell"].values] = sums[name]
-            for name in EVENT_COLUMNS:
-                columns[name].append(table[name])
+            for name, array in growing.items():
+                array.append(table[name])
             cells.append(block["cell"].values)
             counts.append(np.bincount(table["series"].astype(np.intp), minlength=len(part)))
         release()
     row, column = np.divmod(cells.array(), sst.sizes["lon"])
     time = sst["time"].values
-    arrays = {name: time[of.array()] if name in DATES else of.array() for name, of in columns.items()}
+    arrays = {name: time[of.array()] if name in DATES else of.array() for name, of in growing.items()}
+    totals = BY_YEAR if "category" in columns else (*BY_YEAR[:2], "event_intensity_threshold")
     return xr.Dataset(
         {
-            **{name: (("year", "lat", "lon"), field) for name, field in of_year.items()},
+            **{name: (("year", "lat", "lon"), of_year[of]) for name, of in zip(totals, BY_YEAR, strict=True)},
             "cell_events": ("cell", counts.array()),
             **{f"event_{name}": ("event", values) for name, values in arrays.items()},
         },
@@ -138,12 +149,18 @@ def _by_year(
     return {name: np.where(defined, of.reshape(shape), np.nan) for name, of in sums.items()}
 
 
-def events_of_series(sst: xr.DataArray, climatology: Array, threshold: Array, cold: bool = False) -> pd.DataFrame:
+def events_of_series(
+    sst: xr.DataArray,
+    climatology: Array | None,
+    threshold: Array,
+    cold: bool = False,
+    definition: Definition = HOBDAY,
+) -> pd.DataFrame:
     """Return the events of `sst(time, place)` in degC as a table with a row for each event and dates.
 
     `climatology` and `threshold [day, place]` are in degC (see `heatwave_events.find_events`).
     """
-    _, table = find_events(sst.values, climatology, threshold, cold)
+    _, table = find_events(sst.values, climatology, threshold, cold, definition)
     return as_frame(table, sst["time"].values, sst["place"].values)
 
 
@@ -153,8 +170,9 @@ def as_frame(table: Table, time: NDArray[np.datetime64], places: NDArray[np.str_
         name: time[values.astype(np.intp)] if name in DATES else values for name, values in table.items()
     }
     frame = pd.DataFrame({"place": places[table["series"].astype(np.intp)], **columns}).drop(columns="series")
-    frame["category"] = np.array(CATEGORIES)[table["category"].astype(np.intp)]
-    return frame.astype(dict.fromkeys(("duration", *CATEGORY_DAYS), np.int32))
+    if "category" in table:
+        frame["category"] = np.array(CATEGORIES)[table["category"].astype(np.intp)]
+    return frame.astype({name: np.int32 for name in ("duration", *CATEGORY_DAYS) if name in table})
 
 
 def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.DataArray:
@@ -185,15 +203,19 @@ def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.Data
 def with_attributes(dataset: xr.Dataset, source: str, recipe: dict[str, Any], subject: str) -> xr.Dataset:
     """Add the attributes of a file to the events or the heat stress of cells, with a title for its `SUBJECTS`.
 
-    The `recipe` holds the `baseline` as text.
+    The `recipe` holds the `baseline` as text, and the `definition` if it is not Hobday's.
     """
     title, summary = SUBJECTS[subject]
+    own = {"definition": recipe["definition"]} if "definition" in recipe else {}
     return describe(
         dataset,
         title=f"{title} in {source}",
-        summary=summary,
+        summary=summary.format(
+            definition=recipe["baseline"] if subject in SIDES else own.get("definition", HOBDAYS)
+        ),
         source=source,
         baseline=str(recipe["baseline"]),
+        **own,
         recipe=as_text(recipe),
         history=f"sstcast {__version__} heatwaves",
     )

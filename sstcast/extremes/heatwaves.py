@@ -22,6 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
+from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heat_stress import MMM, MonthlyYears, maximum_monthly_mean
 from sstcast.ocean.prepared import Prepared
 from sstcast.progress import tracked
@@ -30,11 +31,7 @@ from sstcast.storage.cf import describe
 from sstcast.storage.scratch import in_scratch, release, scratch_array
 from sstcast.types import Array
 
-HEATWAVE, COLD_SPELL = 90, 10  # percentiles
-WINDOW = 11  # days in the window for the statistics of a day of year
-SMOOTHED_DAYS = 31  # days in the running mean of the statistics
-SHORTEST, LONGEST_GAP = 5, 2  # days: minimum duration, and maximum gap between two events that count as one
-MARGIN_DAYS = SHORTEST - 1 + LONGEST_GAP  # days before and after a day that decide whether it is part of an event
+MARGIN_DAYS = HOBDAY.shortest - 1 + HOBDAY.longest_gap  # days around a day that decide whether an event has it
 CATEGORIES = ("none", "moderate", "strong", "severe", "extreme")
 UNDEFINED = len(CATEGORIES)  # the class of days on which no event is defined
 SMALLEST_DEPARTURE = 0.05  # degC from climatology to threshold, below which no event is defined
@@ -56,13 +53,14 @@ VALUES_AT_ONCE = 2**25  # values in a band of latitudes
 Days = TypeVar("Days", NDArray[np.bool_], NDArray[np.uint8], NDArray[np.uint64])
 
 
-def limits(sst: xr.DataArray) -> xr.Dataset:
+def limits(sst: xr.DataArray, definition: Definition = HOBDAY) -> xr.Dataset:
     """Compute climatology and thresholds of heatwaves and cold spells from `sst(time, ...)` in the base period.
 
     Returns `climatology`, `heatwave_threshold` and `cold_spell_threshold(day_of_leap_year, ...)` for days 1..366,
     in the units of `sst`. They are NaN in cells where `sst` is NaN on any day. Every year has 366 days, because 29
-    February is interpolated in ordinary years. Each statistic is computed over the days of the base period within
-    5 days of the day of year in any of its years, then smoothed over 31 days. Smoothing wraps around the year.
+    February is interpolated in ordinary years. Each statistic is computed over the days of the base period in the
+    window around the day of year in any of its years, then smoothed, both as in the `definition`. Smoothing wraps
+    around the year.
     """
     sst = sst.transpose("time", ...)
     year, days = sst["time"].dt.year.values, len(DAYS_OF_YEAR)
@@ -71,8 +69,10 @@ def limits(sst: xr.DataArray) -> xr.Dataset:
     leap_days = leap_days[~np.isin(leap_days, position) & np.isin([leap_days - 1, leap_days + 1], position).all(0)]
     previous_index, next_index = (np.searchsorted(position, leap_days + shift) for shift in (-1, 1))
     position = np.concatenate([position, leap_days])
-    window = np.unique(year)[:, None] * days + np.arange(-(WINDOW // 2), WINDOW // 2 + 1)
+    half = definition.window // 2
+    window = np.unique(year)[:, None] * days + np.arange(-half, half + 1)
     nearby_indices = [np.flatnonzero(np.isin(position, window + day)) for day in DAYS_OF_YEAR]
+    percents = definition.percentile, 100 - definition.percentile
     cells = sst.values.reshape(sst.sizes["time"], -1)
     result = np.empty((len(LIMITS), len(DAYS_OF_YEAR), cells.shape[1]), np.float32)
     for start in range(0, cells.shape[1], CELLS_AT_ONCE):
@@ -81,12 +81,12 @@ def limits(sst: xr.DataArray) -> xr.Dataset:
         values = np.concatenate([values, (values[:, previous_index] + values[:, next_index]) / 2], axis=1)
         for day, indices in enumerate(nearby_indices):
             ordered = np.sort(values[:, indices])
-            percentiles = (_percentile(ordered, percent) for percent in (HEATWAVE, COLD_SPELL))
+            percentiles = (_percentile(ordered, percent) for percent in percents)
             result[:, day, block] = (ordered.mean(1), *percentiles)
         result[:, :, block][:, :, np.isnan(values).any(1)] = np.nan
     from scipy.ndimage import uniform_filter1d  # imported late: slow, and thresholds are cached
 
-    smooth = uniform_filter1d(result, SMOOTHED_DAYS, axis=1, mode="wrap").reshape(
+    smooth = uniform_filter1d(result, definition.smooth, axis=1, mode="wrap").reshape(
         *result.shape[:2], *sst.shape[1:]
     )
     axes = {name: axis for name, axis in sst.coords.items() if "time" not in axis.dims}
@@ -130,28 +130,28 @@ def freezing_point(sst: xr.DataArray) -> xr.DataArray:
     return lowest.where(frozen >= FROZEN_SHARE).rename(FREEZING)
 
 
-def _percentile(ordered: Array, percent: int) -> Array:
+def _percentile(ordered: Array, percent: float) -> Array:
     """Return a percentile of each ascending row, interpolated linearly between two values."""
     rank, share = divmod((ordered.shape[1] - 1) * percent / 100, 1)
     low, high = ordered[:, int(rank)], ordered[:, min(int(rank) + 1, ordered.shape[1] - 1)]
     return low + np.float32(share) * (high - low)
 
 
-def events(beyond: Days) -> Days:
+def events(beyond: Days, definition: Definition = HOBDAY) -> Days:
     """Return a mask of days in an event from the mask `beyond` of days beyond the threshold, both `[T, ...]`.
 
     With integers, every bit is a series of its own. Days outside the series count as below the threshold, so
-    events that reach beyond either end may be missed on the first and last `MARGIN_DAYS` days.
+    events that reach beyond either end may be missed on the first and last days, `MARGIN_DAYS` of Hobday's.
     """
     result = np.zeros_like(beyond)
-    start_count = len(beyond) - SHORTEST + 1
+    start_count = len(beyond) - definition.shortest + 1
     if start_count < 1:
         return result
-    run_starts = reduce(np.bitwise_and, (beyond[day : day + start_count] for day in range(SHORTEST)))
-    for day in range(SHORTEST):
+    run_starts = reduce(np.bitwise_and, (beyond[day : day + start_count] for day in range(definition.shortest)))
+    for day in range(definition.shortest):
         result[day : day + start_count] |= run_starts
     runs = result.copy()
-    for gap in range(1, LONGEST_GAP + 1):
+    for gap in range(1, definition.longest_gap + 1):
         bridges = runs[: -gap - 1] & runs[gap + 1 :]
         for day in range(1, gap + 1):
             result[day : day + len(bridges)] |= bridges

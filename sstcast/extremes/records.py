@@ -13,9 +13,12 @@ import xarray as xr
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.extremes.baselines import FIXED, Baseline
+from sstcast.extremes.above import ABOVE, BELOW, HIGHEST, LOWEST
+from sstcast.extremes.baselines import FIXED, Baseline, Limit
+from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heat_stress import MonthlyYears
 from sstcast.extremes.heat_stress_record import stress_of_cells, stress_of_places
+from sstcast.extremes.heatwave_events import EVENT_COLUMNS, LIMIT_COLUMNS
 from sstcast.extremes.heatwave_record import (
     events_of_cells,
     events_of_series,
@@ -23,6 +26,7 @@ from sstcast.extremes.heatwave_record import (
     series_of_places,
     with_attributes,
 )
+from sstcast.log import LOG
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
@@ -38,9 +42,10 @@ TABLE_DECIMALS = 6  # of numbers in a CSV
 
 
 class Question(NamedTuple):
-    """What the command is asked for: the places or all cells, cold spells, the kind of baseline and its years.
+    """What the command is asked for: the places or all cells, cold spells, the baseline and the definition.
 
-    With `dhw`, these are degree heating weeks instead of events.
+    With `dhw`, these are degree heating weeks instead of events, and with `above` or `below` events beyond this
+    temperature in degC.
     """
 
     places: Places | None = None
@@ -48,17 +53,44 @@ class Question(NamedTuple):
     kind: str = FIXED
     years: str | None = None
     dhw: bool = False
+    definition: Definition = HOBDAY
+    above: float | None = None
+    below: float | None = None
+
+    @property
+    def limit(self) -> Limit | None:
+        """The temperature that events are beyond, if one is given."""
+        if self.above is not None:
+            return Limit(self.above, False, self.definition)
+        return None if self.below is None else Limit(self.below, True, self.definition)
+
+    @property
+    def given(self) -> list[str]:
+        """The options, of those that thresholds and events depend on, that are not the usual ones."""
+        options = {"baseline": self.kind != FIXED, "years": self.years is not None}
+        options |= {"above": self.above is not None, "below": self.below is not None}
+        names = [name for name, differs in options.items() if differs]
+        return names + [name.replace("_", "-") for name in self.definition.given]
+
+    @property
+    def own(self) -> dict[str, str]:
+        """The definition, for recipes, attributes and columns, if it is not Hobday's."""
+        is_told = self.definition != HOBDAY and self.limit is None  # a limit tells what it is of it
+        return {"definition": str(self.definition)} if is_told else {}
 
     @property
     def subject(self) -> str:
         """What the file's name says it holds."""
+        if self.limit is not None:
+            return BELOW if self.limit.below else ABOVE
         return "dhw" if self.dhw else "cold-spells" if self.cold else "heatwaves"
 
     @property
     def file_name(self) -> str:
         """What the name of the file ends with, whatever the days are."""
         files = () if self.places is None else self.places.files
-        return "-".join([self.subject, *(path.stem for path in files)]) + self.suffix
+        limit = () if self.limit is None else (f"{self.limit.temperature:.12g}",)
+        return "-".join([self.subject, *limit, *(path.stem for path in files)]) + self.suffix
 
     def files_from(self, table: Path) -> dict[str, list[str]]:
         """Return, for the recipe of a table, the paths of the places' files, relative to the table."""
@@ -72,9 +104,17 @@ class Question(NamedTuple):
         return ".nc" if self.places is None else ".csv"
 
     def check(self) -> None:
-        """Raise SSTCastError if degree heating weeks are asked for with options of events."""
-        given = {"cold": self.cold, "baseline": self.kind != FIXED, "years": self.years is not None}
-        if self.dhw and (options := [name for name, differs in given.items() if differs]):
+        """Raise SSTCastError if two options exclude each other, or a temperature is none of the sea."""
+        if self.limit is not None:
+            option, value = self.subject, self.limit.temperature
+            others = ["cold"] * self.cold + ["dhw"] * self.dhw
+            if others := others + [name for name in self.given if name not in (option, "shortest", "longest-gap")]:
+                raise SSTCastError(f"--{option}: has no --{others[0]}; leave one of the two out")
+            if not LOWEST <= value <= HIGHEST:
+                raise SSTCastError(
+                    f"--{option} {value:g}: give one temperature from {LOWEST:g} to {HIGHEST:g} degC"
+                )
+        if self.dhw and (options := ["cold"] * self.cold + self.given):
             raise SSTCastError(f"--dhw: degree heating weeks have no --{options[0]}; leave one of the two out")
 
 
@@ -95,14 +135,17 @@ def events_of_record(
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
     run = Run.open(source.path) if is_run(source.path) else None
-    name = question.file_name
+    name, cold = question.file_name, question.cold or question.subject == BELOW
     path = Path(f"{file_name(source.path.stem)}-{name}") if run is None else run.folder / name
     path = checked_out(out or unlinked(path), question.suffix)
     with _record(source, run) as (sst, fraction, prepared), locked(path):
         baseline = _baseline(question, sst, source, run)
-        recipe = {"baseline": str(baseline), "made_from": _made_from(source, run), **question.files_from(path)}
+        recipe = {"baseline": str(baseline), "made_from": _made_from(source, run)}
+        recipe |= {**question.own, **question.files_from(path)}
         if out is None:
-            _check_same(path, recipe)
+            check_same(path, recipe)
+        if question.own:
+            LOG.info(f"{source.path}: events and their categories are not Hobday's: {question.definition}")
 
         def find() -> xr.Dataset | pd.DataFrame:
             if question.places is not None:
@@ -111,12 +154,16 @@ def events_of_record(
                 if isinstance(baseline, MonthlyYears):
                     table = stress_of_places(series, baseline)
                 else:
-                    table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
-                return table.assign(baseline=str(baseline))
+                    climatology, threshold = baseline.daily(series, cold)
+                    table = events_of_series(series, climatology, threshold, cold, question.definition)
+                return table.assign(baseline=str(baseline), **question.own)
             if isinstance(baseline, MonthlyYears):
                 found = stress_of_cells(sst, baseline)
             else:
-                found = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
+                columns = LIMIT_COLUMNS if isinstance(baseline, Limit) else EVENT_COLUMNS
+                found = events_of_cells(
+                    sst, lambda block: baseline.daily(block, cold), cold, question.definition, columns
+                )
             return with_attributes(found, str(sst.attrs["title"]), recipe, question.subject)
 
         return written(find() if prepared is None else prepared.unchanged(find), path, recipe)
@@ -124,7 +171,7 @@ def events_of_record(
 
 def _baseline(
     question: Question, sst: xr.DataArray, source: FieldSource, run: Run | None
-) -> Baseline | MonthlyYears:
+) -> Baseline | Limit | MonthlyYears:
     """Return what events, or the years whose monthly means heat stress, are measured from."""
     if question.dhw:
         first, last = _span(sst) if run is None else run.config.data.splits.base
@@ -134,7 +181,9 @@ def _baseline(
             )
         return years
     if run is None:
-        return Baseline.of(question.kind, question.years, *_span(sst), source.path)
+        if question.limit is not None:
+            return question.limit
+        return Baseline.of(question.kind, question.years, *_span(sst), source.path, question.definition)
     return _of_run(run, question)
 
 
@@ -146,7 +195,7 @@ def _made_from(source: FieldSource, run: Run | None) -> dict[str, Any]:
     return given | {"source": source_of(source.source).identity}
 
 
-def _check_same(path: Path, recipe: dict[str, Any]) -> None:
+def check_same(path: Path, recipe: dict[str, Any]) -> None:
     """Raise SSTCastError if a file of the default name holds events of other days, places or another baseline.
 
     One that does not tell its places counts as one of the same.
@@ -159,6 +208,8 @@ def _check_same(path: Path, recipe: dict[str, Any]) -> None:
         return
     words = [f"{key} {value}" for key, value in held["made_from"].items()]
     words += [f"places of {', '.join(places)}"] if places != recipe.get("places") else []
+    own = held.get("definition", "events of Hobday's definition")
+    words += [own] if held.get("definition") != recipe.get("definition") else []
     raise SSTCastError(f"{path}: holds {', '.join([*words, held['baseline']])}; name another file with --out")
 
 
@@ -189,13 +240,15 @@ def _record(source: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray
 
 
 def _of_run(run: Run, question: Question) -> Baseline:
-    """Return the baseline of a run, which is its base period. Raises SSTCastError if another is asked for."""
-    for option, differs in (("baseline", question.kind != FIXED), ("years", question.years is not None)):
-        if differs:
-            raise SSTCastError(
-                f"--{option}: the baseline of {run.folder} is its data.splits.base_period; leave it out, or give "
-                "the source of its days"
-            )
+    """Return the baseline of a run, which is its base period, by Hobday's definition.
+
+    Raises SSTCastError if another is asked for.
+    """
+    for option in question.given:
+        raise SSTCastError(
+            f"--{option}: the events of {run.folder} are Hobday's, of data.splits.base_period; leave it out, or "
+            "give the source of its days"
+        )
     return Baseline(FIXED, *run.config.data.splits.base)
 
 

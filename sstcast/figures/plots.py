@@ -1,5 +1,6 @@
 """The Bokeh plots of a forecast page. They are empty. `page.js` adds the data and the colours of dark mode."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from sstcast.ocean.places import Places
 MOST_ROWS = 4000  # of an image
 FINEST = 1500  # the coast is simplified to one part in this of the width of the map
 HEAT = "#E69F00"  # days above the threshold; page.js sets the colours of lines that have none here
+ASKED = "#a25fc0"  # temperatures that a forecast was asked for, readable on light and dark ground
 FAN = {"95": 0.18, "80": 0.25, "50": 0.35}  # opacity of each interval (per cent), widest first
 _BARE: Any = {"toolbar_location": None, "tools": "", "output_backend": "canvas"}
 _LABEL: Any = {"text_color": "black", "text_font_size": "13px", "x_offset": 11, "y_offset": -5}
@@ -87,8 +89,11 @@ def map_plot(grid: xr.Dataset, label: str, places: Places | None = None) -> Any:
     return json_item(plot)
 
 
-def series_plot() -> Any:
-    """Return the empty time series of a point, with its fan of intervals, as Bokeh JSON."""
+def series_plot(temperatures: Sequence[float] = ()) -> Any:
+    """Return the empty time series of a point, with its fan of intervals, as Bokeh JSON.
+
+    Lines at `temperatures` in degC are seen where they are within its axis.
+    """
     shape: Any = {"x_range": (0, 1), "y_range": (0, 1), "sizing_mode": "stretch_width", "height": 300}
     plot = figure(x_axis_type="datetime", name="series", **shape, **_BARE)
     days = ColumnDataSource(dict.fromkeys(("x", "climatology", "threshold"), ()), name="days")
@@ -102,6 +107,8 @@ def series_plot() -> Any:
     plot.line("x", "threshold", source=days, line_color=THRESHOLD_COLOUR, line_width=1.5, line_dash="dotdash")
     plot.line("x", "sst", source=fan, line_width=2.5, name="forecast")
     plot.line("x", "sst", source=past, line_width=2, name="observed")
+    for level in temperatures:
+        plot.add_layout(Span(location=level, dimension="width", line_color=ASKED, line_width=1.5))
     plot.add_layout(Span(dimension="height", line_dash="dotted", name="chosen"))
     plot.add_layout(BoxAnnotation(fill_alpha=1, line_color=None, level="underlay", name="before"))
     plot.xaxis.formatter = DatetimeTickFormatter(days="%d %b", months="%b %Y")

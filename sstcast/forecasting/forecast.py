@@ -17,6 +17,7 @@ from sstcast.forecasting.loaded_run import Extras, LoadedRun, error_keys, is_of_
 from sstcast.forecasting.place_periods import table_beside
 from sstcast.forecasting.places import HEADER, write_table
 from sstcast.forecasting.run_places import AskedPlaces, keep_places, places_for
+from sstcast.forecasting.run_temperatures import keep_temperatures, temperatures_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
 from sstcast.ocean.places import Places
@@ -39,7 +40,8 @@ def forecast(
     samples: int | None = None,
     places: Places | None = None,
     shares: tuple[float, ...] = (),
-    above: tuple[float, ...] = (),
+    above: tuple[float, ...] | None = None,
+    below: tuple[float, ...] | None = None,
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
@@ -49,9 +51,9 @@ def forecast(
     ocean are prepared if necessary (see `stores.stores_for`).
 
     With `places`, or those of the run (see `run_places`), it also holds their forecast (see `forecasting.places`),
-    and the file `FORECAST-places.csv` beside it has the same as a table. `shares` are in per cent. Those of the
-    run's own ocean stay with it. Days `above` temperatures in degC have their probability in every cell, not in
-    places.
+    and the file `FORECAST-places.csv` beside it has the same as a table. `shares` are in per cent. Days `above`
+    and `below` temperatures in degC, or those of the run (see `run_temperatures`), have their probability in every
+    cell and place. Places and temperatures of the run's own ocean stay with it.
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -59,7 +61,8 @@ def forecast(
     day, today = read_date(date), dt.date.today()
     run = Run.open(folder)
     asked = places_for(run, places, shares)
-    extras = Extras(members, samples, asked, above)
+    temperatures = temperatures_for(run, above, below)
+    extras = Extras(members, samples, asked, *temperatures)
     if out is not None:
         out = _checked_out(out, asked)
     # Lock first, so that an unwritable folder fails at once.
@@ -78,6 +81,7 @@ def forecast(
         _tabulate(file, asked)
         if run.trained == run and not loaded.where.given:
             keep_places(run, asked)
+            keep_temperatures(run, temperatures)
         return file, is_new
 
 
@@ -99,8 +103,6 @@ def _notes(fields: xr.Dataset, extras: Extras, data: DataConfig) -> Iterator[str
     """Yield what a forecast does not hold, or holds in another way than one might think."""
     if short_period := short_base_period(*data.splits.base):
         yield f"the thresholds of heatwaves are from a base period of only {short_period}"
-    if extras.above and extras.asked is not None:
-        yield "days above a temperature are forecast for cells, not for places"
     if extras.samples is None and INTERVAL not in fields:
         reason = "there are too few training days, or more than 50,000 cells"
         yield f"the share of the sea in a heatwave has no interval; {reason}"

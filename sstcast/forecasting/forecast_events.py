@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.extremes.baselines import FIXED
 from sstcast.extremes.heat_stress import (
     DHW_DAYS,
     MMM,
@@ -20,7 +19,7 @@ from sstcast.extremes.heat_stress import (
     stress_level,
 )
 from sstcast.extremes.heatwave_record import BY_YEAR, events_of_cells, events_of_series, with_attributes
-from sstcast.extremes.records import Question, checked_out, written
+from sstcast.extremes.records import Question, check_same, checked_out, written
 from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.heatwaves import RUNNING_DAY
 from sstcast.names import DAY
@@ -28,7 +27,7 @@ from sstcast.ocean.places import OUTLINES, Places
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.xarray_objects import is_object, open_object
 from sstcast.runs import file_name
-from sstcast.storage.artefacts import locked, unlinked
+from sstcast.storage.artefacts import locked, read_recipe, unlinked
 from sstcast.storage.stores import open_netcdf, open_zarr
 
 AGAIN = "make it again with `sstcast forecast`"
@@ -189,23 +188,26 @@ def events_of_forecast(
 ) -> tuple[xr.Dataset | pd.DataFrame, Path]:
     """Find the events in a forecast and write them as for a record (`records`), by default beside its file."""
     file, with_places = str(source.path), question.places is not None
-    given = [key for key in source.given if key != "source"] + ["baseline"] * (question.kind != FIXED)
-    given += ["years"] * (question.years is not None)
+    given = [key for key in source.given if key != "source"] + question.given
     if given:
         raise SSTCastError(f"--{given[0]}: {file} is a forecast, which has its own; leave it out")
     if with_places and (question.cold or question.dhw):
         raise SSTCastError(f"--places: {file} holds only heatwaves of places; leave it out, and select cells")
-    name = f"{file_name(source.path.stem)}-{question.file_name}"
-    out = checked_out(out or unlinked(source_of(source.source).beside(name)), question.suffix)
+    of_zarr = source.path.suffix == ".zarr"  # whose name keeps its ending, as f.nc may lie beside f.zarr
+    name = f"{file_name(source.path.name if of_zarr else source.path.stem)}-{question.file_name}"
+    path = checked_out(out or unlinked(source_of(source.source).beside(name)), question.suffix)
     baseline = f"fixed, {forecast.attrs.get('heatwave_years', 'years not stated')}"
-    with forecast, locked(out):
+    with forecast, locked(path):
         if with_places:
+            recipe = {"baseline": baseline, "made_from": {}, **question.files_from(path)}
+            if out is None:  # a later forecast may have another baseline, but not the places of others
+                check_same(path, recipe | {"baseline": (read_recipe(path) or recipe)["baseline"]})
             table = place_events_in_forecast(forecast, question.places, file)
-            return written(table.assign(baseline=baseline), out)
+            return written(table.assign(baseline=baseline), path, recipe)
         if question.dhw:
             found = stress_in_forecast(forecast, file)
             baseline = str(forecast.attrs["maximum_monthly_mean_years"])
         else:
             found = events_in_forecast(forecast, file, question.cold)
         title = str(forecast.attrs.get("title", file))
-        return written(with_attributes(found, title, {"baseline": baseline}, question.subject), out)
+        return written(with_attributes(found, title, {"baseline": baseline}, question.subject), path)

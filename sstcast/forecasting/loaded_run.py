@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.extremes.above import temperatures
+from sstcast.extremes.above import Temperatures, temperatures
 from sstcast.extremes.heat_stress import MMM, MonthlyYears
 from sstcast.extremes.heatwave_record import series_of_places
 from sstcast.extremes.heatwaves import FREEZING, LAYOUT, MARGIN_DAYS, limits_of, short_base_period
 from sstcast.extremes.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.extremes.terciles import terciles_of
-from sstcast.forecasting.above import with_above
+from sstcast.forecasting.above import with_temperatures
 from sstcast.forecasting.areas import on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import Trajectories, with_heatwaves, without_events
@@ -86,6 +86,7 @@ class Extras(NamedTuple):
     samples: int | None = None
     asked: AskedPlaces | None = None
     above: tuple[float, ...] = ()
+    below: tuple[float, ...] = ()
 
 
 def is_of_own_ocean(forecast: xr.Dataset, run: Run) -> bool:
@@ -237,6 +238,7 @@ class LoadedRun:
             "asked": None if extras.asked is None else extras.asked.recipe,
             "predictors": self._known_of(history, given) if self.data.predictors else None,
             "above": list(extras.above),
+            **({"below": list(extras.below)} if extras.below else {}),
         }
 
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
@@ -253,6 +255,7 @@ class LoadedRun:
         asked: AskedPlaces | None = None,
         predictors: Mapping[str, Any] | None = None,
         above: str | float | Sequence[float] | None = None,
+        below: str | float | Sequence[float] | None = None,
     ) -> xr.Dataset:
         """Forecast from the last days of `history`.
 
@@ -270,7 +273,8 @@ class LoadedRun:
                 by date, of a grid an xarray object with time, latitude and longitude, or the path of a file. By
                 default, those of the prepared stores.
             above: temperatures in degC, numbers or a text such as `28,29.5`, whose probability of a day above each
-                is added as `above_probability(init_time, above, lead, lat, lon)`.
+                is added as `above_probability(init_time, above, lead, lat, lon)`, and for places.
+            below: the same of days below.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -286,7 +290,8 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
-        extras = Extras(members, samples, asked, temperatures(above))
+        sides = temperatures(above), temperatures(below, "--below")
+        extras = Extras(members, samples, asked, *sides)
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         history = recognised(history)
@@ -323,7 +328,7 @@ class LoadedRun:
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
-        fields = with_above(fields, extras.above, limits[FREEZING])
+        fields = with_temperatures(fields, Temperatures(extras.above, extras.below), limits[FREEZING])
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         for name in (FREEZING, MMM):  # of the statistics for this date
             fields[name] = limits[name].where(ocean).expand_dims(init_time=fields["init_time"])

@@ -17,7 +17,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
+from sstcast.extremes.above import SIDES
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits, where_defined
+from sstcast.forecasting.above import days_of_places
 from sstcast.forecasting.areas import area_means, cells_of, heatwave_shares, on_cells
 from sstcast.forecasting.heatwaves import Trajectories, first_event, running_event
 from sstcast.forecasting.place_periods import (
@@ -110,7 +112,7 @@ def with_places(
         have `place_heatwave_share`, the expected share in a heatwave, its quantiles, and
         `place_share_probability(init_time, lead, share, place)`. The same by period (see `place_periods`) are the
         fields of `OF_PERIOD` after `place_week_`, `(init_time, week, place)`, and `place_horizon_`, `(init_time,
-        place)`. Values of places without weights are NaN.
+        place)`. With temperatures, those of `days_of_places` are added. Values of places without weights are NaN.
     """
     points, cells, areas, weights_of_areas = points_and_areas(fields, places, weights)
     sizes = fields.sizes["lead"], len(places.places)
@@ -129,6 +131,7 @@ def with_places(
             found |= _of_means(means_of_cells(fields, used, errors, lowest))
         for name, values in found.items():
             of_periods[name][..., points] = values[..., position]
+    means = None
     if areas.size:
         assert errors is not None
         means = area_means(
@@ -149,6 +152,7 @@ def with_places(
         variables[f"place_horizon_{name}"] = (("init_time", *of_each, "place"), values[None, -1])
         if count > 1:
             variables[f"place_week_{name}"] = (("init_time", "week", *of_each, "place"), values[None, :-1])
+    variables |= days_of_places(fields, sizes[1], points, cells, areas, means)
     weeks = {"week": np.arange(1, count, dtype=np.int32)} if count > 1 else {}
     return fields.assign(variables).assign_coords(
         weeks
@@ -275,6 +279,9 @@ def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str]) -> pd.DataFr
         for value in fields[dim].values:
             number = f"{value:g}" if dim == SHARE else f"{value * 100:02.0f}"
             single[f"{COLUMNS[name]}{number}"] = fields[name].sel({dim: value}, drop=True)
+    for side, level in _levels(fields):
+        single[f"{side}_{level:g}"] = fields[f"place_{side}_probability"].sel({side: level}, drop=True)
+    days = [f"days_{side}_{level:g}" for side, level in _levels(fields)]
     rows = (
         single.reset_coords(["place_lat", "place_lon", "valid_time"]).to_dataframe(["place", "lead"]).reset_index()
     )
@@ -290,7 +297,13 @@ def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str]) -> pd.DataFr
     first = [*HEADER.strip(",").split(","), "first_day", "valid_time"]
     order = {name: number for number, name in enumerate(fields["place"].values.tolist())}
     rows = rows.sort_values("place", key=lambda names: names.map(order), kind="stable")
-    return rows[[*first, *(name for name in single.data_vars if name in rows and name not in first)]]
+    return rows[[*first, *(name for name in (*single.data_vars, *days) if name in rows and name not in first)]]
+
+
+def _levels(fields: xr.Dataset) -> list[tuple[str, float]]:
+    """Return the temperatures in degC of days above and below of places, each after its side."""
+    sides = [side for side in SIDES if f"place_{side}_probability" in fields]
+    return [(side, level) for side in sides for level in fields[side].values.tolist()]
 
 
 def _rows_of_periods(fields: xr.Dataset) -> Iterator[pd.DataFrame]:
@@ -304,10 +317,12 @@ def _rows_of_periods(fields: xr.Dataset) -> Iterator[pd.DataFrame]:
         named = {name: at[f"place_{period}_{name}"] for name in OF_PERIOD}
         quantile = named.pop("sst_quantile")
         named |= {f"sst_q{level * 100:02.0f}": quantile.sel(quantile=level) for level in at["quantile"].values}
+        for side, level in _levels(fields):
+            named[f"days_{side}_{level:g}"] = at[f"place_{period}_days_{side}"].sel({side: level}, drop=True)
         rows = places.assign(**{name: field.values for name, field in named.items()}, period=period)
         first, last = fields["valid_time"].values[[days.start, days.stop - 1]]
         rows = rows.assign(first_day=first, valid_time=last, lead=int(fields["lead"][days.stop - 1]))
-        yield rows[rows[["sst", "heatwave_probability"]].notna().any(axis=1)].astype({"lead": object})
+        yield rows[rows[[*named]].notna().any(axis=1)].astype({"lead": object})
 
 
 def write_table(forecast: xr.Dataset, places: Places, path: Path) -> None:

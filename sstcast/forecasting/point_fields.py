@@ -4,19 +4,18 @@ A field in `POINT_FIELDS` is on the page of a forecast, in the list and the CSV 
 the forecast of places, as far as it has a label or a column there. Texts for files are in `storage/cf.py`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import xarray as xr
 
+from sstcast.extremes.above import ABOVE, SIDES
 from sstcast.extremes.heatwaves import FREEZING, UNDEFINED
 from sstcast.forecasting.freezing import freezing_point_of
 
 STEPS = {"°C": 0.005, "%": 0.01, "category": 1, "day": 1}  # by unit: a page rounds values to multiples of these
 NO_EVENT = "no event defined"
-ABOVE = "above_"  # begins the names of fields of temperatures
 
 
 @dataclass(frozen=True)
@@ -117,15 +116,34 @@ POINT_FIELDS = (
 )
 
 
-def above_field(level: float) -> PointField:
-    """Return the field of the probability of a day above a temperature in degC."""
-    layer = f"Probability of a day above {level:g} °C"
-    return PointField(f"{ABOVE}{level:g}", "%", layer=layer, colours="probability")
+def level_field(side: str, level: float) -> PointField:
+    """Return the field of the probability of a day above or below a temperature in degC."""
+    name, words = f"{side}_{level:g}", f"{side} {level:g} °C"
+    if side == ABOVE:
+        layer = f"Probability of a day {words}"
+        return PointField(name, "%", f"Probability {words}", column=name, layer=layer, colours="probability")
+    return PointField(name, "%", f"Probability {words}", column=name)
 
 
-def point_fields(levels: Iterable[float] = ()) -> tuple[PointField, ...]:
-    """Return all fields of a point, and those of days above the temperatures `levels` in degC."""
-    return (*POINT_FIELDS, *map(above_field, levels))
+def levels_of(forecast: xr.Dataset) -> list[tuple[str, float]]:
+    """Return the temperatures in degC, each after its side, of which a forecast from one day has probabilities.
+
+    Of files that were joined, each has those of all, without values.
+    """
+    fields = {side: forecast[f"{side}_probability"] for side in SIDES if f"{side}_probability" in forecast}
+    return [
+        (side, float(level))
+        for side, field in fields.items()
+        for level, known in zip(
+            field[side].values, field.notnull().any(("lead", "lat", "lon")).values, strict=True
+        )
+        if known
+    ]
+
+
+def point_fields(forecast: xr.Dataset) -> tuple[PointField, ...]:
+    """Return all fields of a point, and those of the temperatures of a forecast from one day."""
+    return (*POINT_FIELDS, *(level_field(*level) for level in levels_of(forecast)))
 
 
 def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
@@ -143,8 +161,8 @@ def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
         fields["climatology"] = forecast["sst"] - forecast["sst_anomaly"]
     if {"sst_spread", "sst_quantile"} <= set(forecast.data_vars):
         fields["spread"] = forecast["sst_spread"]
-    for level in forecast["above"].values if "above_probability" in forecast else ():
-        fields[f"{ABOVE}{level:g}"] = forecast["above_probability"].sel(above=level, drop=True)
+    for side, level in levels_of(forecast):
+        fields[level_field(side, level).name] = forecast[f"{side}_probability"].sel({side: level}, drop=True)
     if (category := fields.get("heatwave_category")) is not None:
         fields["heatwave_category"] = category.where((category >= 0) & (category <= UNDEFINED))
     for name in {"heatwave_start", "heatwave_end"} & set(fields):

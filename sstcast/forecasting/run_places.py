@@ -14,6 +14,8 @@ from sstcast.runs import Run
 from sstcast.storage.artefacts import is_intact, is_kept, locked, remove_noted, write_json
 from sstcast.storage.paths import read_regular
 
+REMEDY = "rename it, and give it with --places"
+
 
 class AskedPlaces(NamedTuple):
     """The places that a forecast is for, the shares of areas in per cent."""
@@ -38,7 +40,7 @@ def places_for(run: Run, given: Places | None = None, shares: tuple[float, ...] 
     Places and shares that were not given are those of the run, and a line tells of them. Raises SSTCastError if
     RUN/places.geojson is not the copy that was written.
     """
-    content = _content(run.trained.places)
+    content = content_of_copy(run.trained.places, REMEDY)
     are_kept = not shares and tuple(content.get("shares", SHARES)) != SHARES
     shares = shares or tuple(content.get("shares", SHARES))
     if given is not None and not len(given):
@@ -56,28 +58,39 @@ def places_for(run: Run, given: Places | None = None, shares: tuple[float, ...] 
 
 def keep_places(run: Run, asked: AskedPlaces | None) -> None:
     """Keep the places that a forecast or an evaluation of the run's own ocean was for, or that there are none."""
-    path = run.places
-    if asked is None and not is_kept(path):
-        return
-    if not os.access(run.folder, os.W_OK):
-        LOG.info(f"{run.folder}: is read-only, so that it keeps no places")
-        return
-    with locked(path):
-        before = _content(path)
-        if asked is None:
-            remove_noted(path)
-            return
+    content = None
+    if asked is not None:
         files = [file.name for file in asked.places.files]
         content = json.loads(asked.places.geojson) | {"shares": list(asked.shares), "files": files}
-        if content != {key: before.get(key) for key in content}:
+    keep_copy(run.places, content, "places", REMEDY)
+
+
+def keep_copy(path: Path, content: dict[str, Any] | None, what: str, remedy: str) -> None:
+    """Write what a run keeps, with the date, to a file in its folder, or delete the file if it keeps nothing.
+
+    Raises SSTCastError like `content_of_copy`.
+    """
+    if content is None and not is_kept(path):
+        return
+    if not os.access(path.parent, os.W_OK):
+        LOG.info(f"{path.parent}: is read-only, so that it keeps no {what}")
+        return
+    with locked(path):
+        before = content_of_copy(path, remedy)
+        if content is None:
+            remove_noted(path)
+        elif content != {key: before.get(key) for key in content}:
             write_json(path, content | {"date": str(dt.date.today())})
 
 
-def _content(path: Path) -> dict[str, Any]:
-    """Return the content of the copy, which is empty without one. A link or a pipe of its name is none."""
+def content_of_copy(path: Path, remedy: str) -> dict[str, Any]:
+    """Return what a run keeps in a file, which is empty without one. A link or a pipe of its name is none.
+
+    Raises SSTCastError, ending in `remedy`, if it is not the file that was written.
+    """
     if not is_kept(path):
         return {}
     if not is_intact(path, strictly=True):
-        raise SSTCastError(f"{path}: is not the copy that sstcast wrote; rename it, and give it with --places")
+        raise SSTCastError(f"{path}: is not the copy that sstcast wrote; {remedy}")
     content: dict[str, Any] = json.loads(read_regular(path))
     return content

@@ -334,6 +334,14 @@ def zone(time: xr.DataArray) -> np.timedelta64:
     return np.timedelta64(first - in_utc).astype("timedelta64[s]")
 
 
+def steps_a_day(times: NDArray[Any]) -> int:
+    """Return how many values a day an axis of dates or leads has by its median step, rounded, but at least 1."""
+    if times.size < 2 or times.dtype.kind not in "mMO":
+        return 1
+    steps = np.asarray(np.diff(np.unique(times)), "timedelta64[us]").astype(float) / 86400e6
+    return max(1, round(1 / float(np.median(steps)))) if steps.size else 1
+
+
 def with_decoded_days(dataset: xr.Dataset) -> xr.Dataset:
     """Return a dataset in which times, and their bounds, that CDO wrote as the digits of dates are dates."""
     decoded = {}
@@ -411,6 +419,8 @@ def _blocks(field: xr.DataArray, dims: tuple[str, ...], stored: xr.DataArray) ->
         return field.chunk(dict.fromkeys(field.dims[-2:], -1)) if along == "init_time" else field
     count = max(1, VALUES_AT_ONCE * field.sizes.get(along, 1) // max(1, field.size))
     sizes = dict(zip(stored.dims, stored.encoding.get("chunksizes") or (), strict=False))
+    a_day = steps_a_day(field[along].values) if along == "time" and along in field.coords else 1
+    count = max(1, count // a_day) * a_day
     if step := sizes.get(along):
         count = max(1, count // step) * step
     return field.chunk({dim: count if dim == along else -1 for dim in field.dims})

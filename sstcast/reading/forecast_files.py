@@ -9,7 +9,6 @@ several days are read if the bounds of their leads tell of which, and are refuse
 """
 
 import datetime as dt
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -25,19 +24,28 @@ from sstcast.errors import SSTCastError
 from sstcast.names import DAY
 from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import read_parts
-from sstcast.reading.fields import CELLS, Found, dates, find_field, options_for_keys
+from sstcast.reading.fields import CELLS, Found, dates, find_field, options_for_keys, steps_a_day
 from sstcast.reading.flags import ValidRange
+from sstcast.reading.hours import daily_means, daily_steps
 from sstcast.reading.layouts import FORECAST, REFORECAST, names_sst
 from sstcast.reading.reading import FieldInFile, merge
 from sstcast.reading.units import celsius
-from sstcast.reading.valid_days import AVERAGES, Periods, days_of_means, floored, longer_means, periods
+from sstcast.reading.valid_days import (
+    AVERAGES,
+    MEAN,
+    Periods,
+    days_of_means,
+    floored,
+    joined,
+    longer_means,
+    periods,
+)
 
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
 IN_A_DAY |= {"second": 86400.0, "s": 86400.0, "nanosecond": 86400e9, "ns": 86400e9}
 SECONDS = 86400  # in a day
 HALF_HOUR = np.timedelta64(30, "m")
 MOST_LEADS = 3660  # days ahead
-MEAN = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*mean\b")  # of cell_methods
 REMEDY = "write it again"
 
 
@@ -138,7 +146,7 @@ def _forecasts(
         )
     found = found._replace(dataset=_with_bounds_as_times(found, path))
     lead, attributes = found.axis("lead"), found.stored.attrs
-    told, mean_of = longer_means(lead, attributes, found.dataset), 1
+    told, mean_of, has_hours = longer_means(lead, attributes, found.dataset), 1, False
     if (means and bounds_name(lead) in found.dataset.variables) or not told:
         has_length = _have_length(_periods(found, path))
         found, first_notes = _without_first(found, has_length)
@@ -167,6 +175,9 @@ def _forecasts(
                 f"{path}: its means begin within a day, by the bounds of its leads; give whole days"
             )
         period_notes = [f"means of {mean_of} days, those of the bounds of the lead"]
+    elif has_hours := steps_a_day(of_leads.labels) > 1:
+        field, of_days, period_notes = _days_of_hours(found, after, path, is_sst)
+        lead_days, valid_notes = of_days[0] / DAY, []
     else:
         of_leads, period_notes = _of_days(of_leads, lead, after, attributes)
         of_days, labels = of_leads.days(after), after + of_leads.labels
@@ -202,6 +213,10 @@ def _forecasts(
 
     spread_name, spread, ranges = f"{field.name}_spread", None, [found.valid]
     if is_sst and spread_name in dataset.data_vars:
+        if has_hours:
+            raise SSTCastError(
+                f"{path}: has the spread of each hour, which does not tell that of a day; leave out {spread_name}"
+            )
         factor, _ = celsius(str(dataset[spread_name].attrs.get("units", found.units)), path, spread_name, "")
         of_sst = find_field(dataset, path, FORECAST, spread_name, "degC", dict(cells), any_grid=True)
         spread = ordered(of_sst.field[0].isel(lead=has_length) * np.float32(factor))
@@ -292,6 +307,32 @@ def _of_days(
         )
         notes = [f"its lead {readings} from its leads"]
     return of_leads, notes
+
+
+def _days_of_hours(
+    found: Found, after: NDArray[np.timedelta64], path: Path, is_sst: bool
+) -> tuple[xr.DataArray, NDArray[np.timedelta64], list[str]]:
+    """Return the means of days of a field with several leads a day, the days after the initial one, and notes.
+
+    The days `[init_time, lead]` have all their hours after the initial time. `after` are the times from 00:00 to
+    the initial times.
+    """
+    of_leads, notes = _periods(found, path), list[str]()
+    labels = after + of_leads.labels
+    valid, valid_notes = _valid_times(found, after, labels)
+    if (valid != labels).any():
+        of_leads = Periods.at(valid[0] - after[0])
+        notes = ["its leads contradict its valid times, which decide", *valid_notes]
+    if ((valid - after != valid[0] - after[0]) | (after != after[0])).any():
+        raise SSTCastError(
+            f"{path}: forecasts begin at several hours, or differ in their valid times, so that leads are of "
+            "several hours of the day; select forecasts from one hour"
+        )
+    order = np.argsort(of_leads.labels, kind="stable")
+    field = found.field.isel(lead=order)
+    steps = daily_steps(joined([of_leads]), found.stored.attrs, f"{path}: {field.name}", after[0, 0])
+    days = np.broadcast_to(steps.days, (len(after), len(steps.days)))
+    return daily_means(field, steps, "lead", path, is_sst), days, [*notes, steps.note]
 
 
 def _valid_times(

@@ -60,7 +60,7 @@ AXIS_NAMES = {
         *("forecast_period", "lead", "lead_time", "leadtime", "lead_day_index", "step", "prediction_timedelta"),
         "elapsed_forecast_duration",
     ),
-    "member": ("realization", "member", "number", "ensemble"),
+    "member": ("realization", "member", "number", "ensemble", "ensemble_member"),
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
 COORDINATE_NAME = re.compile("|".join(name for names in (*AXIS_NAMES.values(), VERTICAL) for name in names), re.I)

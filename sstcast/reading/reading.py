@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,21 @@ from sstcast.config import DataConfig, FieldSource, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
+from sstcast.names import DAY
 from sstcast.reading.any_grid import any_grid_weights, around_grid, cells_across, target_of
 from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
-from sstcast.reading.fields import CELLS, MISPLACED, find_field, is_leapless
+from sstcast.reading.fields import CELLS, MISPLACED, Found, find_field, is_leapless, steps_a_day, zone
 from sstcast.reading.flags import ValidRange, tell_invalid
 from sstcast.reading.gaps import fill_gaps
 from sstcast.reading.grid import coarsen, crop, ocean_fraction, sorted_eastward
+from sstcast.reading.hours import daily_means, daily_steps
 from sstcast.reading.layouts import COMMON_NAMES, Layout
 from sstcast.reading.positions import SPACE
 from sstcast.reading.raw import is_raw_store
 from sstcast.reading.sea import judged, sea_of, without_land
 from sstcast.reading.source_grid import Cells
-from sstcast.reading.valid_days import averages, days_of
+from sstcast.reading.valid_days import Periods, averages, days_and_notes, joined, periods
 from sstcast.reading.weights import Weights
 from sstcast.storage.artefacts import is_up_to_date, read_recipe
 from sstcast.storage.cf import rounded
@@ -38,7 +40,6 @@ OCEAN = "ocean.nc"  # beside a cube from a source on no axes, the mask of the so
 SHARE = "share"  # attribute of SST with `data.grid`: the share of sea of its cells
 NAMED = ("variable", "units", "gaps")  # keys that are always in the hash of a source's name
 GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
-MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
 NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
 
 
@@ -56,6 +57,9 @@ class FieldInFile:
         averages: the attribute, if any, that calls its values averages over unknown periods.
         preliminary: whether days from other files replace its days.
         standard_name: its standard name, if it has one.
+        close: closes the file.
+        found: of observations, the field as it was found.
+        days: of observations, the periods of their values, if these are days.
     """
 
     path: Path
@@ -68,6 +72,8 @@ class FieldInFile:
     preliminary: bool = False
     standard_name: str = ""
     close: Callable[[], None] = lambda: None
+    found: Found | None = None
+    days: Periods | None = None
 
 
 MergedDays = tuple[list[FieldInFile], xr.DataArray]
@@ -237,7 +243,12 @@ def _merged_days(days: FieldSource, is_sst: bool) -> MergedDays:
     parts = read_parts(path, read)
     with _closed_on_error(_closing(parts, path)):
         _check_names(parts, COMMON_NAMES if is_sst else ())
-        field = merge(parts, "time")
+        observed = [part.days.labels for part in parts if part.days is not None]
+        if steps_a_day(np.concatenate(observed)) > 1:
+            parts, field = _days_of_hours(parts, path, is_sst)
+        else:
+            parts = [_dated(part) for part in parts]
+            field = merge(parts, "time")
         if not source.checked:
             _check_daily(field.indexes["time"], path)
     field.set_close(_closing(parts, path))
@@ -296,24 +307,54 @@ def _observations(
         options = {**options, "variable": "sst"}  # even if ice is kept beside it later
     found = find_field(dataset, path, layouts=layouts, is_sst=is_sst, **options)
     field, time = found.field, found.axis("time")
-    days, day_notes = days_of(time, dataset, path)
-    if days.has_duplicates:
-        raise SSTCastError(
-            f"{path}: {time.name} has {days[days.duplicated()][0]:%Y-%m-%d} twice; one value per day is needed: "
-            f"{MEAN.format(time.name)}"
-        )
-    notes = [*(f"{field.name} is read {note}" for note in found.notes), *day_notes]
+    notes = [f"{field.name} is read {note}" for note in found.notes]
     notes += [NO_LEAP_DAYS] if is_leapless(time) else []
     kind = "" if bounds_name(time) else averages(found.stored)
     texts = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = texts
     title = title or (f"sea surface temperature of {institution} ({path.name})" if institution else path.name)
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
-    field = field.assign_coords(time=days)
+    days = periods(time, dataset, path, DAY)
     standard_name = str(found.stored.attrs.get("standard_name", ""))
-    return FieldInFile(
-        path, field, found.units, notes, found.valid, title, kind, preliminary, standard_name, dataset.close
-    )
+    known = (path, field, found.units, notes, found.valid, title, kind, preliminary, standard_name)
+    return FieldInFile(*known, dataset.close, found, days)
+
+
+def _dated(part: FieldInFile) -> FieldInFile:
+    """Return a field of daily values with each at 00:00 of its day. Raises SSTCastError if a day has two."""
+    assert part.found is not None
+    assert part.days is not None
+    name = part.found.axis("time").name
+    days, notes = days_and_notes(part.days, str(name))
+    if days.has_duplicates:
+        twice = f"{days[days.duplicated()][0]:%Y-%m-%d}"
+        raise SSTCastError(f"{part.path}: {name} has {twice} twice; one value per day is needed: remove one")
+    return replace(part, field=part.field.assign_coords(time=days), notes=[*part.notes, *notes])
+
+
+def _days_of_hours(parts: Sequence[FieldInFile], path: Path, is_sst: bool) -> MergedDays:
+    """Return files of several values a day, and the means of days of their merged values, in UTC."""
+    dated: list[FieldInFile] = []
+    each: list[Periods] = []
+    attributes: dict[str, Any] = {}
+    for part in parts:
+        assert part.found is not None
+        time = part.found.axis("time")
+        found = periods(time, part.found.dataset, part.path).shifted(-zone(time))
+        each.append(found)
+        dated.append(
+            replace(part, field=part.field.assign_coords(time=found.labels.astype("M8[ns]")), averages="")
+        )
+        attributes |= part.found.stored.attrs
+    field = merge(dated, "time")
+    times = field.indexes["time"]
+    if times.has_duplicates:
+        raise SSTCastError(f"{path}: has {times[times.duplicated()][0]:%Y-%m-%d %H:%M} twice; keep one value")
+    name = parts[0].field.name
+    steps = daily_steps(joined(each), attributes, f"{path}: {name}")
+    note = f"{name} is read {steps.note}"
+    dated[0] = replace(dated[0], notes=[*dated[0].notes, note])
+    return dated, daily_means(field, steps, "time", path, is_sst)
 
 
 def _check_names(parts: Sequence[FieldInFile], alike: Sequence[str]) -> None:

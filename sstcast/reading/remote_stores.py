@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 import zarr
 from numpy.typing import NDArray
@@ -37,13 +38,14 @@ from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
 from sstcast.reading.absent_chunks import Absent, read_as
 from sstcast.reading.any_grid import around_grid, target_of
-from sstcast.reading.fields import CELLS, find_field
+from sstcast.reading.fields import CELLS, dates, find_field, steps_a_day, zone
 from sstcast.reading.flags import RANGES
 from sstcast.reading.grid import crop
+from sstcast.reading.hours import daily_steps
 from sstcast.reading.layouts import OBSERVED
 from sstcast.reading.positions import SPACE
 from sstcast.reading.regrid import weights_of
-from sstcast.reading.valid_days import days_of
+from sstcast.reading.valid_days import days_of, joined, periods
 from sstcast.reading.weights import TargetGrid
 from sstcast.storage.guarded import guarded
 from sstcast.storage.stores import ARRAYS, check_codecs, chunk_bytes
@@ -233,7 +235,8 @@ def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
         *(dataset, path, OBSERVED, data.variable, data.units, {}, is_sst, has_grid or not is_sst, has_grid)
     )
     dataset, first = found.dataset, found.field.isel(time=slice(1))
-    days, _ = days_of(found.axis("time"), dataset, path)
+    time = found.axis("time")
+    labels = dates(time, path)
     about = _about(group[found.field.name])
     in_region: dict[Hashable, NDArray[np.intp]] = {}
     if (own := first.attrs.get(CELLS)) is not None:
@@ -253,7 +256,7 @@ def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
             )
             in_region[axis] = np.flatnonzero(np.isin(stored, of_region))
             about += str(used[axis].values.tolist())
-    told: list[list[str]] = [[] for _ in days]
+    told: list[list[str]] = [[] for _ in labels]
     for array_name in (str(found.field.name), *found.flags):
         array, dims = group[array_name], dataset[array_name].dims
         lengths = dict(zip(dims, array.shards or array.chunks, strict=True))
@@ -273,6 +276,15 @@ def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
         about += _about(array) if array_name != found.field.name else ""
         for day_index, texts in enumerate(told):
             texts += [str(day_index % lengths["time"]), *of_time[day_index // lengths["time"]]]
+    if steps_a_day(labels.values) > 1:
+        order = np.argsort(labels, kind="stable")
+        in_utc = joined([periods(time, dataset, path).shifted(-zone(time))])
+        steps = daily_steps(in_utc, found.stored.attrs, f"{path}: {found.field.name}")
+        days = pd.DatetimeIndex(steps.days).as_unit("ns")
+        of_days = [order[steps.steps_of(steps.days[number : number + 1])] for number in range(len(days))]
+        told = [[text for step in of_day for text in told[step]] for of_day in of_days]
+    else:
+        days, _ = days_of(time, dataset, path)
     return xr.DataArray([_hash(about, *texts) for texts in told], {"time": days}, ["time"]).sortby("time")
 
 

@@ -5,8 +5,8 @@ A daily mean may be labelled at the start, middle or end of its day. Bounds (CF 
 
 import datetime as dt
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ AVERAGES = (
     "max",
     "min",
 )  # values of GRIB_stepType of fields over a period, which ends at the label
+MEAN = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*mean\b")  # of cell_methods
 AVERAGE = re.compile("mean|averag|aggregat", re.IGNORECASE)
 NO_MEAN = re.compile(r"point|maximum|minimum|sum|median|range|variance|deviation|\b(accum|max|min|instant)\b")
 LONGER = re.compile(r"week|pentad|dekad|fortnight|month|\bmon\b", re.IGNORECASE)  # than a day
@@ -59,6 +60,12 @@ class Periods:
     known: NDArray[np.bool_]
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def at(cls, labels: Times, *notes: str) -> "Periods":
+        """Return periods that nothing but their labels tells."""
+        unknown = np.full(labels.shape, "NaT", labels.dtype)
+        return cls(labels, unknown, unknown, np.zeros(labels.shape, bool), notes)
+
     @property
     def lengths(self) -> Times:
         """The length of each period, NaT without bounds."""
@@ -72,6 +79,10 @@ class Periods:
         two. If none is, it is the label.
         """
         return self.labels + self._of_nearest(self.starts + self.lengths // 2 - self.labels)
+
+    def shifted(self, by: np.timedelta64) -> "Periods":
+        """Return the same periods later or earlier."""
+        return replace(self, labels=self.labels + by, starts=self.starts + by, ends=self.ends + by)
 
     def days(self, after: Times | None = None) -> Times:
         """Return the day of each value, that of its middle or, if this is at midnight, perhaps of its label.
@@ -124,14 +135,14 @@ def periods(axis: xr.DataArray, dataset: xr.Dataset, path: Path, span: np.timede
     """
     is_date = axis.dtype.kind != "m"
     labels = dates(axis, path).as_unit("s").values if is_date else _seconds(np.atleast_1d(axis.values))
-    unknown, none = np.full(labels.shape, "NaT", labels.dtype), np.zeros(labels.shape, bool)
     if bounds_name(axis) not in dataset.variables:
-        return Periods(labels, unknown, unknown, none)
+        return Periods.at(labels)
     pairs = _pairs(axis, dataset)
     if pairs is None or pairs.dtype.kind != labels.dtype.kind:
-        return Periods(labels, unknown, unknown, none, (UNFIT if span is None else IGNORED,))
+        return Periods.at(labels, UNFIT if span is None else IGNORED)
     starts, ends = pairs.T
-    lengths, is_good = ends - starts, none
+    lengths, none = ends - starts, np.zeros(labels.shape, bool)
+    is_good = none
     if not np.isnat(lengths).all():
         median = np.median(lengths[~np.isnat(lengths)])
         is_good = (2 * lengths > median) & (lengths < 2 * median)
@@ -144,14 +155,27 @@ def periods(axis: xr.DataArray, dataset: xr.Dataset, path: Path, span: np.timede
     return Periods(labels, starts, ends, is_good, notes)
 
 
+def joined(parts: Sequence[Periods]) -> Periods:
+    """Return the periods of the values of several files in order of their labels, each label once."""
+    labels, starts, ends, known = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "starts", "ends", "known")
+    )
+    _, order = np.unique(labels, return_index=True)
+    return Periods(labels[order], starts[order], ends[order], known[order])
+
+
 def days_of(time: xr.DataArray, dataset: xr.Dataset, path: Path) -> tuple[pd.DatetimeIndex, list[str]]:
     """Return the day of each daily value on the axis `time` of a dataset, at 00:00, and notes.
 
     It is that of `Periods.days`, of bounds that span a day. Raises SSTCastError if labels are not dates.
     """
-    found = periods(time, dataset, path, DAY)
+    return days_and_notes(periods(time, dataset, path, DAY), str(time.name))
+
+
+def days_and_notes(found: Periods, name: str) -> tuple[pd.DatetimeIndex, list[str]]:
+    """Return the day of each daily value, at 00:00, and notes about the axis called `name`."""
     days, labels = (pd.DatetimeIndex(times).as_unit("ns") for times in (found.days(), floored(found.labels)))
-    notes, moved = [f"its {time.name} {note}" for note in found.notes], not days.equals(labels)
+    notes, moved = [f"its {name} {note}" for note in found.notes], not days.equals(labels)
     if notes and found.known.any():
         notes = [f"{notes[0]}; {MOVED if moved else 'no day moves'}"]
     return days, notes or ([MOVED] if moved else [])

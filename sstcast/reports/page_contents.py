@@ -26,7 +26,7 @@ from sstcast.figures.maps import COLOUR_MAPS, colour_norm, select_region, ticks_
 from sstcast.figures.places import Row, places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.forecasting.place_periods import chance
-from sstcast.forecasting.point_fields import NO_EVENT, STEPS, PointField, fields_of, point_fields
+from sstcast.forecasting.point_fields import NO_EVENT, STEPS, PointField, fields_of, levels_of, point_fields
 from sstcast.geo import Box, area_weights
 from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reports.images import write_page
@@ -240,10 +240,8 @@ def write_contents(
     earliest = int(forecast["past"][0]) if "past" in forecast.dims else None
     if earliest is not None:
         forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
-    fields, shown = (
-        fields_of(forecast),
-        point_fields(forecast["above"].values if "above" in forecast.coords else ()),
-    )
+    fields, shown = fields_of(forecast), point_fields(forecast)
+    temperatures = sorted({level for _, level in levels_of(forecast)})
     places = places_of(forecast)
     rows = None if places is None else rows_of(forecast)
     if rows is not None:
@@ -285,7 +283,7 @@ def write_contents(
         "fan": list(FAN),
         "layers": layers,
         "map": map_plot(grid, layers[0]["label"], places),
-        "series": series_plot(),
+        "series": series_plot(temperatures),
         **packed,
         "earliest": earliest,
         "place": _first_place(forecast),
@@ -307,6 +305,7 @@ def write_contents(
         ],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),
+        temperatures=[f"{level:g}" for level in temperatures],
         facts=facts,
         library=Resources(mode="inline", components=["bokeh"]).js_raw[0],
         script="\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS),

@@ -15,6 +15,7 @@ from sstcast.forecasting.forecast import LATEST, check_made_from, forecast, read
 from sstcast.forecasting.freezing import freezing_point_of
 from sstcast.forecasting.history import RegionStatistics, bring_up_to_date
 from sstcast.forecasting.run_places import keep_places, places_for
+from sstcast.forecasting.run_temperatures import keep_temperatures, temperatures_for
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.geo import area_weights
@@ -51,20 +52,22 @@ def update(
     date: str = LATEST,
     largest: float = MAX_PAGE_MB,
     today: dt.date | None = None,
-    above: tuple[float, ...] = (),
+    above: tuple[float, ...] | None = None,
     places: Places | None = None,
+    below: tuple[float, ...] | None = None,
 ) -> Update:
     """Fetch new days, forecast from the last day (or from `date`), and write the page and the verification.
 
     All files are in `RUN/forecasts`. There is one `forecast-DATE.nc` per initial date, which is never changed
     after it is issued. `latest.html` is the page of the newest forecast. `verification.csv` has the scores by lead
     of the forecasts issued in the last 60 days. Existing files are kept, so an update that is repeated after an
-    interruption does only what is left. `places` are those of the next forecasts (see `run_places`).
+    interruption does only what is left. `places`, and the temperatures `above` and `below`, are those of the next
+    forecasts (see `run_places` and `run_temperatures`).
 
     Raises SSTCastError if the run, the date, a place or the source's store is unusable, or if the page would be
     larger than `largest` MB.
     """
-    run, day = Run.open(folder), read_date(date)
+    run, day, has_temperatures = Run.open(folder), read_date(date), (above, below) != (None, None)
     forecast_folder = run.folder / "forecasts"
     with locked(forecast_folder):
         report = bring_up_to_date(run.config.data, day, today or dt.date.today())
@@ -73,7 +76,7 @@ def update(
         issued = forecast_folder / f"forecast-{day or last}.nc"
         new = not issued.exists()
         if new:
-            forecast(run.folder, str(day or last), issued, above=above, places=places)
+            forecast(run.folder, str(day or last), issued, above=above, below=below, places=places)
         else:
             check_made_from(issued, run.config.data, AS_ISSUED, own=run)
             if places is not None:
@@ -81,6 +84,8 @@ def update(
                 if later is not None:
                     tell_weights(later.places, stores_for(run, OWN, last))
                 keep_places(run, later)
+            if has_temperatures:
+                keep_temperatures(run, temperatures_for(run, above, below))
         verified, scores = _verify(run, forecast_folder, last)
         page = forecast_folder / "latest.html"
         newest = max(forecasts_in(forecast_folder).items())[1]
@@ -93,6 +98,7 @@ def update(
         f"made {', '.join(file_names)}" if file_names else "nothing new",
         *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
         *(["its places begin with the next forecast"] if places is not None and not new else []),
+        *(["its temperatures begin with the next forecast"] if has_temperatures and not new else []),
         *([f"source down ({down}), made from days up to {last}"] if down else []),
         "" if scores.empty else _in_words(scores),
     ]

@@ -8,7 +8,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.extremes.heatwaves import MARGIN_DAYS, SHORTEST, events
+from sstcast.extremes.definition import HOBDAY
+from sstcast.extremes.heatwaves import MARGIN_DAYS, events
 from sstcast.forecasting.heatwaves import WORD, Trajectories
 from sstcast.names import DAY, EVENT, EXCEEDANCE, REFERENCES
 from sstcast.reading.days_of_year import on_days
@@ -168,7 +169,7 @@ class ObservedHeatwaves:
 
         Only the days up to the initial date count.
         """
-        row = [self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[dates]]
+        row = [self.hot[day - HOBDAY.shortest + 1 : day + 1].all(0) for day in self.last[dates]]
         return np.stack(row)[:, None]
 
     def chosen(self, dates: slice) -> NDArray[np.intp]:

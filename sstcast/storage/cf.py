@@ -162,7 +162,17 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "units": "1",
     },
     "above": {"long_name": "temperature above which a day is", **_CELSIUS},
-    "above_probability": {"long_name": "probability of a day above this temperature", "units": "1"},
+    "below": {"long_name": "temperature below which a day is", **_CELSIUS},
+    **{
+        name: {"long_name": text, "units": units}
+        for side in ("above", "below")
+        for name, text, units in (
+            (f"{side}_probability", f"probability of a day {side} this temperature", "1"),
+            (f"place_{side}_probability", f"probability of a day of the place {side} this temperature", "1"),
+            (f"place_week_days_{side}", f"expected days of a week {side} this temperature", "day"),
+            (f"place_horizon_days_{side}", f"expected days of the forecast {side} this temperature", "day"),
+        )
+    },
     **{
         f"place_{period}_{name}": {"long_name": f"{words} {of}", **units}
         for period, of in (("week", "a week"), ("horizon", "the forecast"))
@@ -210,6 +220,10 @@ VARIABLES |= {  # of events; the words that tell heatwaves from cold spells are 
     "event_days": {"long_name": "days in events in the year", "units": "day"},
     "event_count": {"long_name": "events that begin in the year", "units": "1"},
     "event_intensity": {"long_name": "sum of the intensities of the days in events in the year", **_SUM},
+    "event_intensity_threshold": {
+        "long_name": "sum of the departures from the temperature of the days in events in the year",
+        **_SUM,
+    },
     "maximum_monthly_mean": {"long_name": "mean of the warmest month (MMM)", **_CELSIUS},
     "dhw_max": {"long_name": "largest degree heating week of the year", "units": "degree_Celsius week"},
     "stress": {"long_name": "level of heat stress of corals"},
@@ -279,6 +293,10 @@ _ENGINES = {  # where the numbers of a field come from (docs/heatwaves.md)
         *("place_heatwave_share", "place_heatwave_share_quantile", "place_share_probability"),
         *("dhw", "dhw_quantile", "stress_probability"),
         *(f"place_{period}_sst{quantile}" for period in ("week", "horizon") for quantile in ("", "_quantile")),
+    ),
+    "of a point from the distribution of its cell, of the mean of an area from joint samples of all cells": (
+        *(f"place_{side}_probability" for side in ("above", "below")),
+        *(f"place_{period}_days_{side}" for period in ("week", "horizon") for side in ("above", "below")),
     ),
     "of a point from trajectories of the errors of its cell, of an area from joint samples of all cells": (
         *("place_event_probability", "place_running_probability"),

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.errors import Outdated, SSTCastError, reading
+from sstcast.storage.paths import read_regular
 
 if TYPE_CHECKING:
     import h5py
@@ -89,22 +90,17 @@ def open_written(path: Path, remedy: str, sparse: Sequence[str] = ()) -> "xr.Dat
 
     Raises SSTCastError, ending in `remedy`, if the store is absent or damaged, like `open_zarr`.
     """
-    import zarr
-
-    from sstcast.storage.regular_files import RegularFiles
-
     if not path.exists():
         raise Outdated(f"{path}: does not exist; {remedy}")
     dataset = open_zarr(path, remedy)
     with reading(path, remedy):
-        content = json.loads((path / ALL_METADATA).read_bytes())
-        group = zarr.open_consolidated(RegularFiles(path, read_only=True), mode="r", zarr_format=2)
+        content = json.loads(read_regular(path / ALL_METADATA))
+        attributes = json.loads(read_regular(path / ".zattrs"))
         digest = _digest(content["metadata"])
         is_intact = content.get(CHECKSUM, digest if sparse else None) == digest  # some fetched days have none
-        # The attributes of the group are read from its own file.
-        if not is_intact or dict(group.attrs) != content["metadata"].get(".zattrs"):
+        if not is_intact or attributes != content["metadata"].get(".zattrs"):
             raise ValueError("its metadata are damaged")
-        for name, array in group.arrays():
+        for name, array in dataset.encoding[ARRAYS].items():
             if name not in sparse and array.nchunks_initialized != array.nchunks:
                 raise ValueError(
                     f"{name} lacks {array.nchunks - array.nchunks_initialized} of {array.nchunks} chunks"

@@ -178,3 +178,24 @@ def test_too_few_years_learn_from_errors_of_the_fit_with_a_line(capsys: pytest.C
     train, *_ = windows(centre=issued(0.5))
     fit(model, train.part(352, 368), None)  # around the turn of a year
     assert "no window is clear of 2001..2001" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("order", [("soi", "centre"), ("centre", "soi")])
+def test_a_forecast_and_an_index_in_any_order(order: tuple[str, str]) -> None:
+    """Without the forecast, the system is the one that reads the index alone, bit for bit."""
+    known = {"centre": issued(0.5), "soi": np.random.default_rng(4).normal(size=(DAYS, 2))}
+    kinds = {"centre": "forecast", "soi": "index"}
+    train, validation, test = windows(**known)
+    models = {}
+    for names in (order, ("soi",)):
+        predictors = {name: kinds[name] for name in names}
+        model = build_forecaster(
+            "multiscale-ridge", history=HISTORY, horizon=HORIZON, shape=SHAPE, predictors=predictors
+        )
+        fit(model, train, validation)
+        models[names] = model
+    both, index = models[order], models["soi",]
+    assert isinstance(both, WithPredictors)
+    without_it = both.without("centre", in_parts(train), in_parts(validation))
+    np.testing.assert_array_equal(errors(without_it, test), errors(index, test))
+    assert np.square(errors(both, test)).mean() == pytest.approx(np.square(errors(*joined()[:2])).mean(), rel=0.01)

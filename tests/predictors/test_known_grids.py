@@ -174,8 +174,9 @@ def test_finer_cells_are_averaged_by_area_and_coarser_ones_interpolated() -> Non
 
 def test_what_is_no_daily_field_is_refused_in_a_line(tmp_path: Path, sst_file: Path) -> None:
     hours = wind(days=pd.date_range("2001-01-01", periods=1500, freq="6h"))
+    hours["u10"].attrs["GRIB_stepType"] = "accum"
     hours.to_netcdf(tmp_path / "hours.nc")
-    with refused("hours.nc", "2001-01-01 twice", 'ds.resample(time="1D").mean()'):
+    with refused("hours.nc: u10 is accumulated", "give the mean rate instead"):
         predictor(tmp_path, sst_file, tmp_path / "hours.nc")
     xr.merge([wind(), wind(1).rename(u10="v10")]).to_netcdf(tmp_path / "two.nc")
     with refused("two.nc", "which variable", "u10", "v10", "data.predictors.wind.variable"):

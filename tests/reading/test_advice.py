@@ -98,13 +98,13 @@ ADVICE: dict[str, tuple[Write, list[str]]] = {
     "MATLAB by its name": (content("a.mat", b"\x89HDF\r\n\x1a\n" + bytes(40)), ["it is MATLAB", "nccreate"]),
     "TIFF": (content("a.tif", b"II*\0" + bytes(40)), ["TIFF", "gdal_translate -of netCDF"]),
     "a page of an outage": (content("a.nc", b"<html>down</html>"), ["download it again, or check data.source"]),
-    "hours": (
+    "means of hours": (
         netcdf(
             OCEAN.isel(time=slice(48))
+            .assign(sst=SST[:48].assign_attrs(cell_methods="time: mean"))
             .assign_coords(time=pd.date_range("2001-01-01", periods=48, freq="1h"))
-            .rename(time="valid_time")
         ),
-        ["2001-01-01 twice", 'ds.resample(valid_time="1D").mean()'],
+        ["nothing tells over which period", 'ds["time"].attrs["bounds"] = "time_bnds"'],
     ),
     "datenum": (netcdf(counted(long_name="datenum")), ["does not hold dates", "n is n - 719529 'days since 1970"]),
     "year 0": (

@@ -286,10 +286,7 @@ def tripolar(data: xr.Dataset, **names: str) -> xr.Dataset:
 ONE_DAY = OCEAN.sel(time="2001-12-31")
 REFUSED: dict[str, tuple[Write, list[str]]] = {
     "monthly": (netcdf(OCEAN.resample(time="MS").mean()), ["a value every 31 days", "give daily data"]),
-    "6-hourly": (
-        netcdf(OCEAN.assign_coords(time=pd.date_range("2001-01-01", periods=730, freq="6h"))),
-        ["2001-01-01 twice", 'ds.resample(time="1D").mean()'],
-    ),
+    "a date twice": (netcdf(OCEAN.isel(time=[0, *range(730)])), ["2001-01-01 twice", "remove one"]),
     "curvilinear": (netcdf(curvilinear()), ["curvilinear grid (nav_lat has two dimensions)", "set data.grid"]),
     "rotated": (netcdf(with_axis("lat", standard_name="grid_latitude")), ["(grid_latitude)", "set data.grid"]),
     "kilometres": (netcdf(with_axis("lon", units="km", axis="X")), ["not a lon in degrees (km)", "set data.grid"]),
@@ -448,7 +445,7 @@ BAD: dict[str, Change] = {
         sst=f["sst"].assign_attrs(units="furlong")
     ),
     r"lead is .* with units 'furlongs'; give days or hours": other_leads(units="furlongs"),
-    r"lead 0\.25, 0\.5, 0\.75 days: several leads fall on one day; average them": other_leads(units="hours"),
+    r"has no whole day of UTC; give more hours, or daily means": other_leads(units="hours"),
     r"two forecasts begin on 2002-11-01": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
     r"lat has one value; .* at least 2 rows and 2 columns": lambda f: f.isel(lat=[3]),

@@ -12,6 +12,7 @@ from threading import Thread, Timer
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from bucket_server import BucketServer, serving
@@ -238,6 +239,22 @@ def test_flags_that_change_count_as_days_that_change(server: tuple[str, BucketSe
     before = states()
     data["wet"][0, 0] = 0
     assert (states() != before).all()
+
+
+def test_a_day_of_hours_changes_with_each_chunk_that_holds_one(server: tuple[str, BucketServer]) -> None:
+    url, _ = server
+    data = make_sst(years=1).isel(time=slice(240))
+    data = data.assign_coords(time=np.datetime64("2001-01-01", "ns") + 3 * np.arange(240) * np.timedelta64(1, "h"))
+
+    def states() -> xr.DataArray:
+        encoding = {"sst": {"chunks": (12, 8, 12), "_FillValue": np.nan}}
+        data.to_zarr("served/days.zarr", mode="w", zarr_format=2, encoding=encoding)
+        return day_states(DataConfig.model_validate({"source": url, "region": REGION, "splits": SPLITS}))
+
+    before = states()
+    assert before.indexes["time"].equals(pd.date_range("2001-01-01", periods=30).as_unit("ns"))
+    data["sst"][40, 5, 5] += 1  # in the chunk of hours 36 to 47, of the fifth (hours 32 to 39) and sixth day
+    np.testing.assert_array_equal(np.flatnonzero((states() != before).values), [4, 5])
 
 
 @pytest.mark.slow

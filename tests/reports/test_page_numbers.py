@@ -32,6 +32,7 @@ LABELS = {
     "heatwave_category": "Most likely category",
     "cold_spell_probability": "Probability of a cold spell",
 }
+LEVELS_ASKED = {"above": [1.5], "below": [-0.5, 40]}  # of which the last lies far beyond every curve
 CATEGORIES = ("none", "moderate", "strong", "severe", "extreme", "no event defined")
 # Show each cell and day as a reader does who types a place and moves the slider, and note what is seen.
 LOOK = """(async () => {
@@ -98,13 +99,16 @@ def forecast() -> xr.Dataset:
     for name in ("exceedance", "heatwave", "cold_spell"):
         fields[f"{name}_probability"] = field(0.5, 0.48, "lead")
     fields["heatwave_category"] = field(2, 2.4, "lead").round()
+    for side, levels in LEVELS_ASKED.items():
+        axes[side] = levels
+        fields[f"{side}_probability"] = field(0.5, 0.48, "lead", side)
     fields["heatwave_event_probability"] = field(0.5, 0.48)
     fields["heatwave_running_probability"] = field(0.5, 0.48, "running_day")
     dataset = xr.Dataset(fields).copy(deep=True)
     for name in dataset.data_vars:  # gaps, then cells of which some is not known
         values = dataset[name].values
         if "lead" in dataset[name].dims:
-            values[2, GAP[0], GAP[1]] = np.nan
+            values[2, ..., GAP[0], GAP[1]] = np.nan
         if re.match("exceedance|heatwave|cold_spell", str(name)):
             values[..., NO_THRESHOLD[0], NO_THRESHOLD[1]] = 5 if name == "heatwave_category" else np.nan
             if name == "heatwave_category" or "lead" in dataset[name].dims:
@@ -177,6 +181,11 @@ def told(cell: xr.Dataset, lead: int) -> list[tuple[str, str]]:
         lines.append(("Heatwave now", f"day 6, moderate so far; still running {', '.join(still)}"))
     if np.isfinite(start := cell["heatwave_start"].values):
         lines.append(("Median start and end", f"{date(start)} to {date(cell['heatwave_end'].values)}"))
+    for side, levels in LEVELS_ASKED.items():
+        for level in levels:
+            chance = float(day[f"{side}_probability"].sel({side: level}))
+            if math.isfinite(chance):
+                lines.append((f"Probability {side} {level:g} °C", per_cent(chance)))
     return lines
 
 
@@ -212,7 +221,7 @@ def test_every_cell_and_day_is_that_of_the_file(chrome: Chrome, page: Path, fore
         usual = np.concatenate([cell["climatology_past"], cell["sst"] - cell["sst_anomaly"]])
         limits = np.concatenate([cell["heatwave_threshold_past"], cell["heatwave_threshold"]])
         np.testing.assert_allclose(np.array(seen["days"], float), [usual, limits], atol=1e-5)
-        assert seen["range"][0] < np.nanmin([*sst, *low]) < np.nanmax(sst) < seen["range"][1]
+        assert seen["range"][0] < np.nanmin([*sst, *low]) < np.nanmax(sst) < seen["range"][1] < 8
         table = pd.read_csv(pd.io.common.StringIO(text), index_col="lead")
         assert (table[["lat", "lon"]] == [lat, lon]).all(axis=None)
         ahead, before = table.loc[1:], table.loc[:0]
@@ -223,6 +232,7 @@ def test_every_cell_and_day_is_that_of_the_file(chrome: Chrome, page: Path, fore
             "heatwave_threshold_degC": cell["heatwave_threshold"],
             "low80_degC": quantile[:, 1],
             "high80_degC": quantile[:, 3],
+            "below_-0.5": cell["below_probability"].sel(below=-0.5),
             **{name: cell[name] for name in LABELS if name.endswith(("probability", "category"))},
         }.items():
             np.testing.assert_allclose(ahead[name].astype(float), values, atol=0.0006, err_msg=name)
