@@ -90,7 +90,8 @@ class OceanGraphs(Dataset):  # type: ignore[misc]
         """Return the ocean nodes of a tile, `[n]`, and the edges, positions and cells of a graph."""
         windows = self.windows
         mask = windows.ocean[tile]
-        edges = edges_of(GridGraph(*windows.shape, mask[None], windows.wrap))
+        height, width = windows.shape
+        edges = edges_of(GridGraph(height, width, mask[None], windows.wrap))
         cell = tile_index(self.data.box, (len(self.lat), len(self.lon)))[tile][mask.numpy()]
         rows, columns = np.divmod(cell, len(self.lon))
         pos = np.stack([self.lat[rows], self.lon[columns]], axis=1).astype(np.float32)
