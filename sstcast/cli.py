@@ -132,6 +132,8 @@ def explain(error: BaseException) -> tuple[int, str]:
     if usage := getattr(error, "format_message", None):  # wrong arguments, in Typer's own words
         text, context = usage(), getattr(error, "ctx", None)  # the text is empty if Typer has printed the help
         command = context.command_path if context else "sstcast"
+        if "unexpected extra argument" in text and context and context.params.get("places"):
+            return USER_ERROR, f"{text.rstrip('.')}; repeat --places before each file"
         return USER_ERROR, text and f"{text.rstrip('.')}; see {command} --help"
     if isinstance(error, SSTCastError):
         return USER_ERROR, str(error)
