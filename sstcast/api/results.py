@@ -353,8 +353,10 @@ def _again(
     folder: Path, metrics: dict[str, Any], index: str | Path | None, reference: str | None = None
 ) -> dict[str, Any]:
     """Compare with another reference, and add scores by third of an index to `metrics`, if either is given."""
+    if index is None and reference is None:
+        return metrics
     from sstcast.scores.score_files import ScoreFiles
-    from sstcast.scores.summary import summarise_again
+    from sstcast.scores.summary import summarise_again  # imported late, as it imports PyTorch
 
     index = None if index is None else str(expand_user(index))
     return summarise_again(ScoreFiles(folder), metrics, reference, index)

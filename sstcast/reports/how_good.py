@@ -34,7 +34,9 @@ def scored_run(file: Path, forecast: xr.Dataset) -> Run | None:
         with suppress(SSTCastError, OSError, LookupError, ValueError):
             weights = json.loads(forecast.attrs[RECIPE])["checkpoints"]
             is_own = is_of_own_ocean(forecast, run) and weights == [digest(of.best) for of in run.members]
-            if is_own and ScoreFiles(run.folder).read()[RECIPE]["weights"] == run.digest:
+            if is_own:
+                scored = ScoreFiles(run.folder)
+                scored.check_weights(scored.read())
                 return run
     return None
 
