@@ -132,6 +132,8 @@ def explain(error: BaseException) -> tuple[int, str]:
     if usage := getattr(error, "format_message", None):  # wrong arguments, in Typer's own words
         text, context = usage(), getattr(error, "ctx", None)  # the text is empty if Typer has printed the help
         command = context.command_path if context else "sstcast"
+        if "unexpected extra argument" in text and context and context.params.get("places"):
+            return USER_ERROR, f"{text.rstrip('.')}; repeat --places before each file"
         return USER_ERROR, text and f"{text.rstrip('.')}; see {command} --help"
     if isinstance(error, SSTCastError):
         return USER_ERROR, str(error)
@@ -297,12 +299,9 @@ def doctor() -> None:
 @app.command(rich_help_panel="Train")
 def models() -> None:
     """List the models that `model.name` may select, and the local layers of `mpnn` and `gps`."""
-    from sstcast.models import LINEAR, MODELS
-    from sstcast.models.layers import CONVS
+    from sstcast.models.factory import model_lines
 
-    show(*(f"{name:20}{entry.about}" for name, entry in (MODELS | LINEAR).items()))
-    show("", "local layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
-    show(*(f"{name:20}{conv.about}" for name, conv in CONVS.items()))
+    show(*model_lines())
 
 
 @verb("train", "Train", "config")

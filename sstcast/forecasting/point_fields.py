@@ -118,7 +118,7 @@ POINT_FIELDS = (
 
 def level_field(side: str, level: float) -> PointField:
     """Return the field of the probability of a day above or below a temperature in degC."""
-    name, words = f"{side}_{level:g}", f"{side} {level:g} °C"
+    name, words = f"{side}_{level:g}", f"{side} {level:g} °C".replace("-", "−")
     if side == ABOVE:
         layer = f"Probability of a day {words}"
         return PointField(name, "%", f"Probability {words}", column=name, layer=layer, colours="probability")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted, printable
 from sstcast.forecasting.places import SHARES
 from sstcast.log import LOG
 from sstcast.ocean.places import Places
@@ -14,6 +14,7 @@ from sstcast.runs import Run
 from sstcast.storage.artefacts import is_intact, is_kept, locked, remove_noted, write_json
 from sstcast.storage.paths import read_regular
 
+MOST_NAMED = 10  # places that are told by name
 REMEDY = "rename it, and give it with --places"
 
 
@@ -62,25 +63,36 @@ def keep_places(run: Run, asked: AskedPlaces | None) -> None:
     if asked is not None:
         files = [file.name for file in asked.places.files]
         content = json.loads(asked.places.geojson) | {"shares": list(asked.shares), "files": files}
-    keep_copy(run.places, content, "places", REMEDY)
+    before = keep_copy(run.places, content, "places", REMEDY)
+    names, earlier = (
+        [of["properties"]["name"] for of in (copy or {}).get("features", [])] for copy in (content, before)
+    )
+    lost = [printable(name) for name in earlier if name not in names]
+    if earlier and (lost or len(names) != len(earlier)):
+        more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+        without = f": without {', '.join(lost[:MOST_NAMED])}{more}" if lost else ""
+        LOG.info(f"{run.folder}: {counted(len(names), 'place')} instead of {len(earlier)}{without}")
 
 
-def keep_copy(path: Path, content: dict[str, Any] | None, what: str, remedy: str) -> None:
+def keep_copy(path: Path, content: dict[str, Any] | None, what: str, remedy: str) -> dict[str, Any]:
     """Write what a run keeps, with the date, to a file in its folder, or delete the file if it keeps nothing.
 
-    Raises SSTCastError like `content_of_copy`.
+    Returns what it replaces or deletes, if anything. Raises SSTCastError like `content_of_copy`.
     """
     if content is None and not is_kept(path):
-        return
+        return {}
     if not os.access(path.parent, os.W_OK):
         LOG.info(f"{path.parent}: is read-only, so that it keeps no {what}")
-        return
+        return {}
     with locked(path):
         before = content_of_copy(path, remedy)
         if content is None:
             remove_noted(path)
         elif content != {key: before.get(key) for key in content}:
             write_json(path, content | {"date": str(dt.date.today())})
+        else:
+            return {}
+        return before
 
 
 def content_of_copy(path: Path, remedy: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from sstcast.storage.csv_files import line_of, read_table
 from sstcast.types import Array
 
 COLUMNS = ("name", "lat", "lon")
+NAME_COLUMNS = ("name", "site", "station")  # of a CSV; the first that it has
 JSON_SUFFIXES = (".geojson", ".json")
 SEQUENCE_SUFFIXES = (".geojsonl", ".geojsons", ".geojsonseq", ".jsonl", ".ndjson")
 RECORD_SEPARATOR = "\x1e"  # before each feature of a GeoJSON sequence (RFC 8142), if lines do not separate them
@@ -54,7 +55,7 @@ def read_geometries(path: Path) -> Iterator[tuple[str, Any]]:
 def _in_csv(path: Path) -> Iterator[tuple[str, Any]]:
     table = read_table(path, dtype=str, keep_default_na=False)
     lower = {str(column).strip().lower(): column for column in table.columns}
-    known = {"name": ("name",), "lat": COLUMN_NAMES["lat"], "lon": COLUMN_NAMES["lon"]}
+    known = {"name": NAME_COLUMNS, "lat": COLUMN_NAMES["lat"], "lon": COLUMN_NAMES["lon"]}
     columns = {key: lower[name] for key, names in known.items() for name in reversed(names) if name in lower}
     if missing := [column for column in COLUMNS if column not in columns]:
         raise SSTCastError(f"{path}: has no column {missing[0]}; give {', '.join(COLUMNS)}")

@@ -80,12 +80,23 @@ def test_the_next_forecast_has_the_places_of_the_last_one(run: Run, farm: Path, 
     assert names(sstcast.forecast(run, DATE).value) == []
 
 
+def test_a_line_says_which_places_are_left_out(run: Run, farm: Path, park: Path) -> None:
+    told = []
+    for places in ([farm], [farm, park], [park], [park], "none"):
+        with logged() as lines:
+            sstcast.forecast(run, DATE, places=places)
+        told.append([line.partition(": ")[2] for line in lines if " instead of " in line])
+    without = [["1 place instead of 2: without farm"], [], ["0 places instead of 1: without park"]]
+    assert told == [[], ["2 places instead of 1"], *without]
+
+
 def test_the_command_line_takes_a_list(run: Run, farm: Path, park: Path, command, fails) -> None:
     options = ("forecast", run.folder, "--date", DATE, "--places", farm, "--places")
     code, out, err = command(*options, park)
     assert (code, err) == (0, "")
     assert f"forecast-{DATE}-places.csv: 2 places" in out
     fails(["--places none: leaves out all places"], *options, "none")
+    fails([f"unexpected extra argument(s) ({park}); repeat --places before each file"], *options[:-1], park)
     copy = json.loads(run.places.read_text())
     (other := farm.with_name("other.csv")).write_text("name,lat,lon\nfarm,-10.3,171.8\n")
     fails([f"{other}: farm is another place than in {farm}"], *options, other)

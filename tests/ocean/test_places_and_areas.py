@@ -316,6 +316,16 @@ def test_polygons_of_one_name_are_united_wherever_their_longitudes_begin(tmp_pat
     assert united(band, "band").area == pytest.approx(360 * 22)
 
 
+def test_a_column_of_sites_or_stations_has_their_names(tmp_path: Path) -> None:
+    file = tmp_path / "sites.csv"
+    for header, name in (("site,lat,lon", "a"), ("Station,lat,lon", "a"), ("site,name,lat,lon", "b")):
+        file.write_text(f"{header}\na,{'b,' if 'name' in header else ''}-10.3,171.3\n")
+        assert Places.read(file).names == [name]
+    file.write_text("label,lat,lon\na,-10.3,171.3\n")
+    with pytest.raises(SSTCastError, match=r"sites.csv: has no column name; give name, lat, lon"):
+        Places.read(file)
+
+
 def test_files_are_one_list_of_places(tmp_path: Path) -> None:
     first, second = tmp_path / "a.csv", tmp_path / "b.csv"
     first.write_text("name,lat,lon\na,1,2\nb,3,4\n")
@@ -333,9 +343,9 @@ def test_files_are_one_list_of_places(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {
-    "no column": ("a.csv", "name,latitude,lon\na,1,2\n", "has no column lat; give name, lat, lon"),
-    "words": ("a.csv", "name,lat,lon\na,north,2\n", "line 2: lat and lon must be numbers"),
-    "short row": ("a.csv", "name,lat,lon\na,1\n", "line 2: lat and lon must be numbers"),
+    "no column": ("a.csv", "name,north,lon\na,1,2\n", "has no column lat; give name, lat, lon"),
+    "words": ("a.csv", "name,lat,lon\na,north,2\n", "line 2: lat 'north' is no number"),
+    "short row": ("a.csv", "name,lat,lon\na,1\n", "line 2: lon '' is no number"),
     "no name": ("a.csv", "name,lat,lon\n ,1,2\n", "line 2: the place has no name"),
     "swapped": ("a.csv", "name,lat,lon\na,148,-42\n", "line 2: coordinates must be degrees"),
     "twice": ("a.csv", "name,lat,lon\na,1,2\na,3,4\n", "two places are called a"),

@@ -185,7 +185,8 @@ def told(cell: xr.Dataset, lead: int) -> list[tuple[str, str]]:
         for level in levels:
             chance = float(day[f"{side}_probability"].sel({side: level}))
             if math.isfinite(chance):
-                lines.append((f"Probability {side} {level:g} °C", per_cent(chance)))
+                degrees = f"{level:g}".replace("-", "\N{MINUS SIGN}")
+                lines.append((f"Probability {side} {degrees} °C", per_cent(chance)))
     return lines
 
 
