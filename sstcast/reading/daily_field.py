@@ -39,7 +39,13 @@ OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
     (b"MATLAB", "", "MATLAB", MATLAB),
     (b"II*\0", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
     (b"MM\0*", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
-    (b"", ".csv", "text", "from ERDDAP, download .nc instead of .csv; else convert it with pandas and xarray"),
+    (
+        b"",
+        ".csv",
+        "text",
+        "from ERDDAP, download .nc instead of .csv; else convert it with pandas and xarray; a series of one "
+        "place is for `sstcast heatwaves`",
+    ),
     (b"", ".txt", "text", "convert it to NetCDF, for instance with pandas and xarray"),
 )
 UNKNOWN_TIME = re.compile(r"decode time units (.*?)\. Try")

@@ -212,6 +212,9 @@ def choose(
     candidates = sorted((n for n in fields if fields[n].ndim >= 2), key=lambda n: n.lower() not in COMMON_NAMES)
     if candidates and not usable:
         raise _refusal(path, candidates[0], faults[candidates[0]])
+    series = [name for name, field in fields.items() if field.ndim == 1 and name.lower() in COMMON_NAMES]
+    if is_sst and series:
+        raise SSTCastError(f"{path}: {series[0]} is a series, which `sstcast heatwaves` alone takes; give a grid")
     quantity = "sea surface temperature" if is_sst else "meant"
     raise SSTCastError(f"{path}: which variable is {quantity}? The file has {listed}; set data.variable")
 

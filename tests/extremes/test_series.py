@@ -67,6 +67,23 @@ def test_each_form_of_a_series_has_the_events_of_its_cell(
     np.testing.assert_array_equal(one["start"], expected["start"])
 
 
+def test_only_heatwaves_takes_a_series(temp: np.ndarray, tmp_path: Path) -> None:
+    pd.DataFrame({"t": DAYS, "temp": temp}).to_csv(tmp_path / "a.csv", index=False)
+    xr.Dataset({"sst": ("time", temp)}, {"time": TIME}).to_netcdf(tmp_path / "b.nc")
+    with pytest.raises(SSTCastError, match="a series of one place is for `sstcast heatwaves`"):
+        sstcast.init(tmp_path / "a.csv")
+    with pytest.raises(SSTCastError, match="sst is a series, which `sstcast heatwaves` alone takes"):
+        sstcast.init(tmp_path / "b.nc")
+    found = [
+        sstcast.heatwaves(tmp_path / name, dhw=True, out=tmp_path / f"{name}.csv").value
+        for name in ("a.csv", "b.nc")
+    ]
+    np.testing.assert_allclose(found[0]["dhw"], found[1]["dhw"])
+    (points := tmp_path / "points.csv").write_text("name,lat,lon\npier,-42,148\n")
+    with pytest.raises(SSTCastError, match=r"--places: \S+ is a series"):
+        sstcast.heatwaves(tmp_path / "a.csv", points, out=tmp_path / "events.csv")
+
+
 def statistics_by_hand(values: pd.Series) -> np.ndarray:
     """Return mean and 90th percentile of each day of a leap year, of windows of 11 days, smoothed over 31."""
     years = sorted({*values.index.year})
