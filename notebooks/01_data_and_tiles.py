@@ -101,7 +101,7 @@ print("history", tuple(batch.history.shape), "target", tuple(batch.target.shape)
 # %%
 rows, cols = windows.shape
 ocean = batch.ocean[0].reshape(rows, cols).numpy()
-source, target = batch.graph.edge_index().numpy()
+source, target = batch.graph.edge_index.numpy()
 both = ocean.ravel()[source] & ocean.ravel()[target]
 ends = np.stack([[source % cols, source // cols], [target % cols, target // cols]], axis=1)[..., both]  # x and y
 fig, ax = plt.subplots(figsize=(6, 6), layout="constrained")

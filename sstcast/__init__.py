@@ -13,7 +13,7 @@ if "OMP_WAIT_POLICY" not in os.environ:
 from sstcast._version import __version__ as __version__
 from sstcast.api.arguments import Result
 from sstcast.api.benchmarks import benchmark, datasets
-from sstcast.api.data import fetch, init, load_config, open, prepare, status, windows
+from sstcast.api.data import as_forecasts, fetch, init, load_config, open, prepare, status, windows
 from sstcast.api.heatwaves import heatwaves
 from sstcast.api.papers import table, table5
 from sstcast.api.results import evaluate, hindcast, leaderboard, map, page, report, score
@@ -23,6 +23,7 @@ from sstcast.errors import SSTCastError
 __all__ = [
     "Result",
     "SSTCastError",
+    "as_forecasts",
     "benchmark",
     "build_forecaster",
     "combine",

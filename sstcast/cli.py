@@ -299,12 +299,9 @@ def doctor() -> None:
 @app.command(rich_help_panel="Train")
 def models() -> None:
     """List the models that `model.name` may select, and the local layers of `mpnn` and `gps`."""
-    from sstcast.models import LINEAR, MODELS
-    from sstcast.models.layers import CONVS
+    from sstcast.models.factory import model_lines
 
-    show(*(f"{name:20}{entry.about}" for name, entry in (MODELS | LINEAR).items()))
-    show("", "local layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
-    show(*(f"{name:20}{conv.about}" for name, conv in CONVS.items()))
+    show(*model_lines())
 
 
 @verb("train", "Train", "config")

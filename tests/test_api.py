@@ -21,7 +21,7 @@ import sstcast
 from sstcast.cli import app
 from sstcast.figures import catalogue
 
-EARLIER = ["load_config", "fetch", "prepare", "open", "windows", "heatwaves", "build_forecaster"]
+EARLIER = ["load_config", "fetch", "prepare", "open", "windows", "as_forecasts", "heatwaves", "build_forecaster"]
 LATER = ["status", "datasets", "init", "page", "map", "report", "leaderboard", "update"]
 ORDER = [*EARLIER, "train", "evaluate", "hindcast", "combine", "load", "forecast", "score", "benchmark", *LATER]
 ONLY_PRINTED = {"doctor", "models", "runs"}

@@ -69,8 +69,8 @@ def test_what_is_no_text_is_printed_all_the_same(monkeypatch: pytest.MonkeyPatch
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, "ascii"))
     monkeypatch.setattr(sys, "argv", ["sstcast", "models"])
-    monkeypatch.setattr("sstcast.models.LINEAR", {})
-    monkeypatch.setattr("sstcast.models.MODELS", {"°\udcff": type("Entry", (), {"about": "x"})})
+    monkeypatch.setattr("sstcast.models.factory.LINEAR", {})
+    monkeypatch.setattr("sstcast.models.factory.MODELS", {"°\udcff": type("Entry", (), {"about": "x"})})
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 0

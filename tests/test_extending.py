@@ -9,9 +9,10 @@ import pytest
 import torch
 import xarray as xr
 from documentation import EXTENDING, blocks
-from small_raw import write
+from small_raw import graphs, write
 from torch import Tensor, nn
 
+import sstcast
 from sstcast import status
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.registry import find_dataset
@@ -19,9 +20,12 @@ from sstcast.benchmarks.run import run_benchmark
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.history import last_days
-from sstcast.models import MODELS, Entry, build_forecaster
+from sstcast.graphs.grid import GridGraph
+from sstcast.models import MODELS, Entry, build_forecaster, build_model
 from sstcast.models.attention import Attention
+from sstcast.models.factory import register
 from sstcast.models.layers import ATTENTIONS, CONVS
+from sstcast.models.mpnn import MPNN
 from sstcast.reading.raw import open_days
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch
@@ -89,6 +93,46 @@ def test_a_local_layer_is_one_registration(tmp_path: Path, monkeypatch: pytest.M
     for name, keys in (("twice", {"width": 8}), ("mpnn", options), ("gps", options)):
         model = build_forecaster(name, history=5, horizon=2, shape=(3, 4), **keys)
         assert any(isinstance(module, CONVS["twice"]) for module in model.modules())
+
+
+def test_a_class_of_layers_of_pyg_trains_on_graphs_and_on_the_sea(
+    run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
+) -> None:
+    """The second class of the section; the first is written into the package by test_extending_pages.py."""
+    for name in ("two-sages", "TwoSages"):
+        monkeypatch.setitem(MODELS, name, None)  # removed again after the test
+    exec(blocks(EXTENDING, "A network")[-1], names := {})
+    own = names["TwoSages"]
+    assert MODELS["two-sages"] is own
+    keys = ["model.width=8", "training.epochs=1", f"runs={tmp_path / 'runs'}", f"cache={tmp_path}"]
+    given = [data.update({"edge_attr": None}) for data in graphs(30)]
+    (by_class,) = sstcast.benchmark(given, own, overrides=keys)
+    (by_name,) = sstcast.benchmark(given, "two-sages", overrides=keys)
+    assert [by_class["model"], by_name["model"]] == ["TwoSages", "two-sages"]
+    assert by_class["test"] == by_name["test"]
+    with pytest.raises(SSTCastError, match="model: MPNN is the name of another model"):
+        monkeypatch.setitem(MODELS, "MPNN", MODELS["mpnn"])
+        register(MPNN)
+
+    # On a tile without land it is the same function as on a list of its edges.
+    model, x = build_model("two-sages", width=8), torch.randn(2, 12, 8)
+    grid = GridGraph(3, 4)
+    for sample, expected in zip(x, model(x, grid), strict=True):
+        torch.testing.assert_close(model(sample, grid.edge_index), expected)
+    land = GridGraph(3, 4, torch.arange(12)[None] > 2)
+    changed = x.clone()
+    changed[:, :3] = 9
+    assert torch.equal(model(x, land)[:, 3:], model(changed, land)[:, 3:])
+    sets = ["model={name: two-sages, width: 8}", "training.epochs=1", "name=mine", "training.windows_per_epoch=8"]
+    run = sstcast.train(run_yaml, sets)
+    assert sstcast.load(run) is not None
+
+    for name in ("two-sages", "TwoSages"):
+        del MODELS[name]
+    code, _, err = command("evaluate", run.folder)
+    assert code == 2
+    assert "no model 'two-sages'" in err
+    assert "must be added to MODELS, for commands in sstcast/models/registry.py (docs/extending.md)" in err
 
 
 def test_any_name_may_begin_like_that_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

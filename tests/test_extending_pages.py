@@ -22,7 +22,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in PROJECT.iterdir():
         if path.name[0] != "." and path.name not in ("sstcast", "tests", "runs"):
             (folder / path.name).symlink_to(path)
-    model, entry = blocks(EXTENDING, "A network")
+    model, entry, _ = blocks(EXTENDING, "A network")
     (folder / "sstcast/models/diffusion.py").write_text(model)
     insert(folder / "sstcast/models/registry.py", r"^MODELS\b.*{\n", entry)
     metric = re.search(r"^class .*?(?=^METRICS)", blocks(EXTENDING, "A metric")[0], re.M | re.S)

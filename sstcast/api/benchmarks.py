@@ -15,6 +15,8 @@ from sstcast.storage.paths import expand_user
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from sstcast.models.base import Backbone
+
 
 def datasets(root: Path | str | None = None) -> list[str]:
     """List the graph data sets by task and metric: name, size, and whether the raw files are at hand.
@@ -37,7 +39,7 @@ def datasets(root: Path | str | None = None) -> list[str]:
 @reporting()
 def benchmark(
     dataset: str | Path | Data | Iterable[Data] | Mapping[str, Any],
-    model: Sequence[str | Path] | str | Path,
+    model: Sequence[str | Path | type[Backbone]] | str | Path | type[Backbone],
     root: Path | str | None = None,
     seeds: Seeds = None,
     overrides: Sequence[str] = (),
@@ -56,7 +58,8 @@ def benchmark(
             dictionary with the list `graphs` and the numbers or masks of the `train`, `validation` and `test`
             graphs, or with a list of graphs for each of the three.
         model: models, presets or local layers (`gps`, `gcn-vn`, ...), or the YAMLs of your own presets: one, or
-            several with commas between them or given one by one; in Python also a list.
+            several with commas between them or given one by one; in Python also a list, and your own class of a
+            `Backbone`.
         root: the folder of raw files, `data/graphs` by default.
         seeds: one run per seed, for instance `0..3`; by default 0, or all folds of a split `folds:N`; in Python
             also numbers.
@@ -117,12 +120,18 @@ def benchmark(
 
 
 def _models(model: Any) -> list[str]:
-    """Return the names of models. Raises SSTCastError for a class, or an object that is no name."""
+    """Return the names of models, and of own classes, which are registered.
+
+    Raises SSTCastError for a class that is no backbone, or an object that is neither.
+    """
+    from sstcast.models.factory import register
+
+    names: list[Any] = []
     for one in model if isinstance(model, (list, tuple)) else [model]:
-        if not isinstance(one, (str, PathLike)):
-            kind = f"the class {one.__name__}" if isinstance(one, type) else f"an object of {type(one).__name__}"
+        if not isinstance(one, (str, PathLike, type)):
             raise SSTCastError(
-                f"model: {kind}, not a name; give one that `sstcast models` lists, or register your own class "
-                "(docs/extending.md)"
+                f"model: an object of {type(one).__name__}, not a name; give one that `sstcast models` lists, or "
+                "a class of your own (docs/extending.md)"
             )
-    return names_in(model)
+        names.append(register(one) if isinstance(one, type) else one)
+    return names_in(names)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.api.arguments import as_config, expand_path, field_source, listed
 from sstcast.errors import SSTCastError
@@ -207,7 +209,8 @@ def windows(config: RunConfig | Path | str, split: Literal["train", "validation"
 
     Returns:
         Windows with a method `batch(index)`. A batch has `history [B, nodes, history]` and
-        `target [B, nodes, horizon]` in standardised units, the mask `ocean [B, nodes]` and the `graph`.
+        `target [B, nodes, horizon]` in standardised units, the mask `ocean [B, nodes]` and the `graph`. The method
+        `dataset()` returns them as a data set of PyTorch Geometric (see `docs/extending.md`).
 
     Raises:
         SSTCastError: the stores are absent, or the split has too few days.
@@ -219,11 +222,53 @@ def windows(config: RunConfig | Path | str, split: Literal["train", "validation"
         >>> train = sstcast.windows(config, "train")
         >>> train.batch(torch.arange(3)).history.shape
         torch.Size([3, 48, 10])
+        >>> train.dataset()[0].y.shape  # of the ocean of the first tile
+        torch.Size([42, 5])
     """
     from sstcast.ocean.prepared import Prepared
     from sstcast.ocean.windows import cut_windows
 
+    run, name = as_config(config), _split(split)
+    cut = cut_windows(Prepared.of(run.data).open_anomalies(), run.data, name)
+    return replace(cut, origin=(run.data, partial(windows, run, split)))
+
+
+def as_forecasts(
+    config: RunConfig | Path | str,
+    predictions: Any,
+    split: Literal["train", "validation", "test"] = "test",
+    windows: Any = None,
+) -> xr.Dataset:
+    """Return an own model's predictions for windows as forecasts on the map, which `score` reads from a file.
+
+    Args:
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
+        predictions: standardised anomalies `[n, horizon]` of the n ocean nodes of each window, as `y` of its graph
+            in `windows(config, split).dataset()`: a list, or an array if all tiles have as many nodes.
+        split: `train`, `validation` or `test`.
+        windows: the numbers of the windows, in the order of the predictions (`window` of a graph); by default all.
+
+    Returns:
+        The forecasts `sst(init_time, lead, lat, lon)` in degC, NaN on land and outside the windows. `init_time` is
+        the last day of history, and `lead` counts days after it from 1.
+
+    Raises:
+        SSTCastError: the stores are absent, a window repeats, or a prediction has another shape or is not finite.
+
+    Examples:
+        >>> graphs = sstcast.windows(config, "test").dataset()
+        >>> persistence = [graph.x[:, -1:].expand(-1, 5) for graph in graphs]
+        >>> forecasts = sstcast.as_forecasts(config, persistence)
+        >>> forecasts["sst"].dims
+        ('init_time', 'lead', 'lat', 'lon')
+    """
+    from sstcast.forecasting.own_predictions import as_forecasts
+
+    return as_forecasts(as_config(config).data, predictions, _split(split), windows)
+
+
+def _split(split: str) -> str:
+    """Return the name of a split. Raises SSTCastError for any other text."""
     if split not in ("train", "validation", "test"):
         raise SSTCastError(f"split: no {split!r}; give train, validation or test")
-    data = as_config(config).data
-    return cut_windows(Prepared.of(data).open_anomalies(), data, split)
+    return split

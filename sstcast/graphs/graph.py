@@ -17,6 +17,7 @@ channels:
 | `dense_edges(x)`: ends, mask            | `[B, 8*H*W, d]`, `[B, 8*H*W]`| `[graphs, M, d]`, `[graphs, M]`   |
 | `laplacian(k)`: vectors, values         | `[1, H*W, k]`, `[1, k]`      | `[nodes, k]`, `[graphs, k]`       |
 | `random_walk(steps)`                    | `[1, H*W, steps]`            | `[nodes, steps]`                  |
+| `edge_index`, for layers of PyG         | `[2, edges]`, land included  | `[2, edges]`                      |
 | `mask`, True on real nodes              | `[B, H*W]` or `[1, H*W]`     | None: all nodes are real          |
 | `geography`, or None                    | `[B, H*W, 5]`                | `[nodes, 5]`                      |
 | `predictors` besides SST, by name       | `[B, H*W or 1, values]`      | not there                         |
@@ -69,6 +70,10 @@ class Graph(Protocol):
     @property
     def mask(self) -> Tensor | None:
         """True on real nodes, or None if all nodes are real."""
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Source and target of the edges, `[2, edges]`: of a grid those of the whole grid, with its land."""
 
     @property
     def edge_attr(self) -> Planes | None:

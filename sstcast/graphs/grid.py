@@ -109,13 +109,14 @@ class GridGraph:
         source, target = torch.cat(list(self.source(x)), dim=1), torch.cat(list(self.target(x)), dim=1)
         return DenseEdges(source, target, attr.expand(shape), real.squeeze(-1).expand(len(x), -1))
 
+    @property
     def edge_index(self) -> Tensor:
-        """Return the edges of the whole grid, land included, as `[2, edges]` of (source, target)."""
-        nodes = torch.arange(1, self.height * self.width + 1).reshape(1, -1, 1)  # from 1: 0 is outside the grid
-        pairs = [
-            torch.stack([s, t])[:, t > 0] for s, t in zip(self.source(nodes), self.target(nodes), strict=True)
-        ]
-        return torch.cat(pairs, dim=1) - 1
+        """The edges of the whole grid, land included, as `[2, edges]` of (source, target), on the device."""
+        return self._edge_index()
+
+    @_disable_dynamo
+    def _edge_index(self) -> Tensor:
+        return _whole_grid(self.height, self.width, self.wrap, self.mask.device).edge_index
 
     @_disable_dynamo
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
@@ -152,5 +153,7 @@ def _offsets(device: torch.device, samples: int) -> Planes:
 @lru_cache
 def _whole_grid(height: int, width: int, wrap: bool, device: torch.device) -> SparseGraph:
     """Return a grid as an edge list, which caches its positional encodings for all tiles of this shape."""
-    edges = GridGraph(height, width, wrap=wrap).edge_index().to(device)
-    return SparseGraph(edges, edges.new_zeros(height * width), 1)
+    grid, nodes = GridGraph(height, width, wrap=wrap), torch.arange(1, height * width + 1).view(1, -1, 1)
+    ends = zip(grid.source(nodes), grid.target(nodes), strict=True)  # from 1: 0 is outside the grid
+    edges = torch.cat([torch.stack([s, t])[:, t > 0] for s, t in ends], dim=1) - 1
+    return SparseGraph(edges.to(device), edges.new_zeros(height * width).to(device), 1)

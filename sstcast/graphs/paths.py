@@ -116,7 +116,10 @@ def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
 def single_graphs(graph: Graph) -> Iterator[EdgeList]:
     """Yield the graphs of a batch one by one."""
     if isinstance(graph, GridGraph):
-        edge_index, edge_planes = graph.edge_index().numpy(), graph.target(torch.ones(1, graph.mask.shape[1], 1))
+        edge_index, edge_planes = (
+            graph.edge_index.cpu().numpy(),
+            graph.target(torch.ones(1, graph.mask.shape[1], 1)),
+        )
         places = torch.cat(list(edge_planes), dim=1).flatten().nonzero().flatten().numpy()
         for real in graph.mask.cpu().numpy():
             real_edges = real[edge_index].all(axis=0)

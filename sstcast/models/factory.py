@@ -20,13 +20,13 @@ Args:
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from sstcast.errors import SSTCastError, in_short
 from sstcast.log import warn_once
-from sstcast.models.registry import LINEAR, LINEAR_BASES, MEMORY_DAYS, MODELS
+from sstcast.models.registry import LINEAR, LINEAR_BASES, MEMORY_DAYS, MODELS, Entry
 from sstcast.storage.yaml_files import suggest
 
 if TYPE_CHECKING:
@@ -88,6 +88,34 @@ def reads_edges(name: str, options: Mapping[str, Any]) -> bool:
         models = [build_model(name, **{**options, "edge_dim": features}) for features in (2, 3)]
     first, second = ([weight.shape for weight in model.parameters()] for model in models)
     return first != second
+
+
+def model_lines() -> Iterator[str]:
+    """Yield a line for each model, and for each local layer, with its name and what it is."""
+    from sstcast.models.layers import CONVS
+
+    for name, entry in (MODELS | LINEAR).items():
+        about = (inspect.getdoc(entry) or "").partition("\n")[0] if isinstance(entry, type) else entry.about
+        yield f"{name:20}{about}"
+    yield from ("", "local layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
+    for name, conv in CONVS.items():
+        yield f"{name:20}{conv.about}"
+
+
+def register(cls: type) -> str:
+    """List a backbone in `MODELS` by the name of its class, and return the name.
+
+    Raises SSTCastError if the class is not a backbone, or the name belongs to a model of sstcast.
+    """
+    from sstcast.models.base import Backbone
+
+    name = cls.__name__
+    if not issubclass(cls, Backbone):
+        raise SSTCastError(f"model: {name} does not derive from sstcast.models.base.Backbone (docs/extending.md)")
+    if isinstance(MODELS.get(name), Entry) or name in LINEAR:
+        raise SSTCastError(f"model: {name} is the name of another model; give the class another one")
+    MODELS[name] = cls
+    return name
 
 
 def takes_graphs(name: str) -> bool:
@@ -241,9 +269,14 @@ def _class(name: str) -> "tuple[type[nn.Module], dict[str, Any]]":
 
         if (options := layer_of(name)) is None:
             names = [*registry, *CONVS]
-            raise SSTCastError(f"model.name: no model {name!r}{suggest(name, names)}; known: {', '.join(names)}")
+            raise SSTCastError(
+                f"model.name: no model {name!r}{suggest(name, names)}; known: {', '.join(names)}; a class of your "
+                "own must be added to MODELS, for commands in sstcast/models/registry.py (docs/extending.md)"
+            )
         return _class("mpnn")[0], options
     entry = registry[name]
+    if isinstance(entry, type):
+        return entry, {}
     module, _, class_name = entry.path.partition(".")
     return getattr(import_module(f"sstcast.models.{module}"), class_name), entry.fixed
 

@@ -16,7 +16,8 @@ class Entry(NamedTuple):
     about: str
 
 
-MODELS = {
+# A class may stand in place of its entry.
+MODELS: "dict[str, Entry | type]" = {
     "mlp": Entry("mlp.TileMLP", {}, "perceptron over a whole tile"),
     "mlp-pointwise": Entry("mlp.PointwiseMLP", {}, "perceptron on each node alone"),
     "tfnet": Entry("tfnet.TFNet", {}, "TF-Net, turbulent flow by convolutions (arXiv:1911.08655)"),
@@ -40,7 +41,7 @@ MODELS = {
 }
 
 # Linear systems, fitted in closed form to the whole region as one tile.
-LINEAR = {
+LINEAR: "dict[str, Entry | type]" = {
     "climatology": Entry("linear.Climatology", {}, "no anomaly"),
     "trend-climatology": Entry("linear.TrendClimatology", {}, "a linear trend in each cell"),
     "recent-climatology": Entry("linear.RecentClimatology", {}, "the mean anomaly of the last ten years"),

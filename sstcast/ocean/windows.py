@@ -1,8 +1,9 @@
 """Training windows of history and future, sliced from one tensor that stays on the device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,11 @@ from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.predictors.predictors import VARIABLE_PREFIX, predictors_in
 from sstcast.reading.days_of_year import YEAR_DAYS
 from sstcast.storage.scratch import parts, release, scratch_array
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from sstcast.ocean.graph_dataset import OceanGraphs
 
 MIN_MEMORY_DAYS = 2 * 365  # minimum number of days with a complete memory
 EVERY_DAY = np.empty(0, np.intp)  # stands for all starts of a split
@@ -60,6 +66,8 @@ class Windows:
         at: index in `days` of the first day of history for each start, ascending. By default, all of a split.
             Where years are left out, starts have a gap, and the evenly spaced starts between two gaps are a
             stretch.
+        origin: the configuration of the data, and a function that cuts all windows of the split again, if they are
+            those of prepared stores.
     """
 
     values: Tensor
@@ -73,6 +81,7 @@ class Windows:
     wrap: bool = False
     predictors: Mapping[str, Tensor] = field(default_factory=dict)
     at: np.ndarray = field(default_factory=lambda: EVERY_DAY)
+    origin: "tuple[DataConfig, Callable[[], Windows]] | None" = None
 
     def __post_init__(self) -> None:
         if self.at is EVERY_DAY:  # with a horizon, one window fewer than possible, as in the paper
@@ -144,6 +153,18 @@ class Windows:
         predictors = {name: known[days] for name, known in self.predictors.items()}
         at = self.at[first:stop] - begin
         return replace(self, values=self.values[days], days=self.days[days], at=at, predictors=predictors)
+
+    def dataset(self, transform: "Callable[[Data], Any] | None" = None) -> "OceanGraphs":
+        """Return the windows as a data set of PyTorch Geometric, a graph of ocean nodes for each window.
+
+        `transform` is applied to each graph. Raises SSTCastError for windows that were not cut by
+        `sstcast.windows`, and as `OceanGraphs`.
+        """
+        from sstcast.ocean.graph_dataset import OceanGraphs
+
+        if self.origin is None:
+            raise SSTCastError("windows: not those of prepared stores; cut them by sstcast.windows(config, split)")
+        return OceanGraphs(self, *self.origin, transform)
 
     def describe(self, number: int) -> str:
         """Name the tile and the days of a window."""

@@ -15,6 +15,7 @@ from sstcast.predictors.index_series import by_span, read_index, read_series, se
 from sstcast.predictors.newest import Days, Places, newest_places
 from sstcast.predictors.predictor import Kind, Predictor
 from sstcast.predictors.values import INDEX_FACTOR, extremes, limits, scale_of
+from sstcast.reading.fields import steps_a_day
 from sstcast.reading.xarray_objects import as_dataset
 
 SUMMARY = "summary"  # dimension of what an index tells: the newest value and a mean, or two means
@@ -44,7 +45,13 @@ def read(predictor: Predictor, cells: xr.Dataset, given: Any) -> Iterator[tuple[
     elif isinstance(given, pd.Series):
         labels = given.index
         index = labels.to_timestamp() if isinstance(labels, pd.PeriodIndex) else pd.DatetimeIndex(labels)
-        given = given.set_axis(index.tz_localize(None).round("s"))
+        if steps_a_day(index.values) > 1:
+            in_utc = (index if index.tz is None else index.tz_convert(None)).as_unit("ns")
+            given, _ = series_of(
+                xr.Dataset({"value": ("time", given.to_numpy())}, {"time": in_utc}), None, Path(where)
+            )
+        else:
+            given = given.set_axis(index.tz_localize(None).round("s"))
     else:
         raise SSTCastError(f"{where} is a {type(given).__name__}; give a pandas Series or a DataArray by date")
     values = by_span(given, config, where).assign_attrs(units=units or config.units or "")

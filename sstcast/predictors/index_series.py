@@ -1,10 +1,13 @@
 """Reads an index, one number a day or a month: a text, NetCDF, or a box of daily SST."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast.config import FieldSource, PredictorConfig
 from sstcast.errors import SSTCastError, counted, reading
@@ -14,11 +17,13 @@ from sstcast.names import DAY
 from sstcast.predictors.index_texts import GIVE, read_text
 from sstcast.predictors.values import marks_missing
 from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset, source_of
+from sstcast.reading.fields import steps_a_day, zone
 from sstcast.reading.flags import ValidRange, is_flag, rules_of, tell_invalid
 from sstcast.reading.grid import around, check_places
+from sstcast.reading.hours import daily_means, daily_steps
 from sstcast.reading.reading import open_sst
 from sstcast.reading.sea import OUTSIDE, judged, sea_of, without_land
-from sstcast.reading.valid_days import periods
+from sstcast.reading.valid_days import Periods, joined, periods
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
 SHORTEST_MONTH, MEDIAN_DAY = 27, 1  # days between the dates of a monthly and of a daily series
@@ -118,6 +123,11 @@ def series_of(dataset: xr.Dataset, variable: str | None, path: Path) -> tuple[pd
     tell_invalid(path, [rule.keeps for rule in rules if isinstance(rule.keeps, ValidRange)])
     time = dataset[field.dims[0]]
     found = periods(time, dataset, path)
+    if steps_a_day(found.labels) > 1:
+        table, note = _days_of_hours(values, found.shifted(-zone(time)), dataset[name].attrs, f"{path}: {name}")
+        for each in (*notes, note):
+            LOG.warning(f"{path}: {name} is read {each}")
+        return table, str(dataset[name].attrs.get("units", ""))
     notes = [f"{name} is read {note}" for note in notes] + [f"its {time.name} {note}" for note in found.notes]
     for note in notes:
         LOG.warning(f"{path}: {note}")
@@ -131,6 +141,31 @@ def series_of(dataset: xr.Dataset, variable: str | None, path: Path) -> tuple[pd
             )
         table = table.set_axis(found.last_days()).assign(**{MONTHS: round(length / MONTH)})
     return table, str(dataset[name].attrs.get("units", ""))
+
+
+def _days_of_hours(
+    values: NDArray[Any], found: Periods, attributes: Mapping[str, Any], where: str
+) -> tuple[pd.DataFrame, str]:
+    """Return the means of days of UTC of a series, as `series_of` does, and how they are read.
+
+    Values at instants that are not all on the hour are averaged to hours first. Equal values of one instant count
+    once. Raises SSTCastError if an instant has different ones.
+    """
+    series = pd.Series(np.asarray(values, float), pd.DatetimeIndex(found.labels))
+    if (twice := series.groupby(level=0).nunique(dropna=False) > 1).any():
+        raise SSTCastError(
+            f"{where} has different values at {twice.idxmax():%Y-%m-%d %H:%M}; keep one (local time? give an "
+            "offset)"
+        )
+    series = series[~series.index.duplicated()].sort_index()
+    found = joined([found])
+    if not found.known.any() and not series.index.equals(series.index.floor("h")):
+        series = series.groupby(series.index.floor("h")).mean()
+        found = Periods.at(series.index.as_unit("s").values)
+    steps = daily_steps(found, attributes, where)
+    field = xr.DataArray(series.to_numpy(), dims="time", coords={"time": series.index.values})
+    means = daily_means(field, steps, "time", Path(where), False).compute()
+    return pd.DataFrame({"value": means.values}, means.indexes["time"]), steps.note
 
 
 def _box_mean(config: PredictorConfig, name: str) -> tuple[pd.Series, str]:

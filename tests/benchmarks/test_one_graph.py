@@ -162,5 +162,5 @@ def as_list(grid: GridGraph, x: Tensor) -> SparseGraph:
     edges = grid.dense_edges(torch.arange(len(x)).view(1, -1, 1).float())
     real = edges.mask[0]
     index = torch.stack([edges.source[0, real, 0], edges.target[0, real, 0]]).long()
-    assert torch.equal(index, grid.edge_index())
+    assert torch.equal(index, grid.edge_index)
     return SparseGraph(index, torch.zeros(len(x)).long(), 1, edges.attr[0, real])

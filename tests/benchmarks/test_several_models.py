@@ -23,7 +23,6 @@ from sstcast.benchmarks.run import training_rows
 from sstcast.errors import SSTCastError
 from sstcast.models import build_model
 from sstcast.models.layers import CONVS
-from sstcast.models.mpnn import MPNN
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -100,9 +99,11 @@ def test_only_errors_are_better_low() -> None:
 
 def test_a_class_is_no_name_and_a_file_needs_a_yaml(tmp_path: Path, command: Command) -> None:
     graph = Data(x=torch.ones(4, 1), edge_index=torch.zeros(2, 1, dtype=torch.long), y=torch.zeros(4).long())
-    for model in (MPNN, ["gin", MPNN]):
-        with pytest.raises(SSTCastError, match="the class MPNN, not a name"):
+    for model in (torch.nn.Linear, ["gin", torch.nn.Linear]):
+        with pytest.raises(SSTCastError, match=r"model: Linear does not derive from sstcast.models.base.Backbone"):
             sstcast.benchmark(graph, model)  # type: ignore[arg-type]
+    with pytest.raises(SSTCastError, match="model: an object of int, not a name"):
+        sstcast.benchmark(graph, 3)  # type: ignore[arg-type]
     code, _, err = command("benchmark", tmp_path / "graphs.pt", "--model", "gin")
     assert code == 2
     assert yaml.safe_load(err.partition("the line ")[2]) == {"kind": "pyg", "path": "graphs.pt"}

@@ -23,7 +23,7 @@ def kings_graph() -> nx.Graph:
 
 
 def test_edges_join_the_eight_nearest() -> None:
-    pairs = GridGraph(H, W).edge_index().T.tolist()
+    pairs = GridGraph(H, W).edge_index.T.tolist()
     assert sorted(map(tuple, pairs)) == sorted(kings_graph().to_directed().edges)
     edges = GridGraph(30, 30).dense_edges(torch.arange(900.0).reshape(1, 900, 1))
     ends = torch.cat([edges.source, edges.target], dim=-1)[edges.mask]

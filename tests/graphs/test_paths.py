@@ -42,7 +42,7 @@ def test_paths_of_sparse_graphs() -> None:
 def test_paths_of_a_grid_go_around_land() -> None:
     grid = land_grid(H, W)
     for ours, real in zip(path_distances(grid), grid.mask, strict=True):
-        whole = nx.Graph(GridGraph(H, W).edge_index().T.tolist())
+        whole = nx.Graph(GridGraph(H, W).edge_index.T.tolist())
         ocean = whole.subgraph(real.nonzero().flatten().tolist())
         np.testing.assert_array_equal(ours, hops_of(ocean, H * W))
     wall = torch.ones(1, H * W, dtype=torch.bool)

@@ -108,7 +108,7 @@ def test_small_graphs_are_padded() -> None:
 
 def test_the_basis_does_not_depend_on_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver may rotate a pair of equal eigenvalues, common on a square grid, but the result stays the same."""
-    edge_index, (vectors, values) = GridGraph(6, 6).edge_index(), GridGraph(6, 6).laplacian(7)
+    edge_index, (vectors, values) = GridGraph(6, 6).edge_index, GridGraph(6, 6).laplacian(7)
     assert (values[0].diff() < 1e-6).any()
     eigh = np.linalg.eigh
 
@@ -126,7 +126,7 @@ def test_the_basis_does_not_depend_on_the_solver(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("wrap", [False, True])
 def test_grid_and_sparse_give_the_same(wrap: bool) -> None:
     grid = GridGraph(4, 5, torch.rand(3, 20) < 0.7, wrap)
-    sparse = one_graph(grid.edge_index(), 20)
+    sparse = one_graph(grid.edge_index, 20)
     for ours, theirs in zip(grid.laplacian(6), sparse.laplacian(6), strict=True):
         torch.testing.assert_close(ours.reshape(theirs.shape), theirs)
     torch.testing.assert_close(grid.random_walk(6)[0], sparse.random_walk(6))

@@ -21,7 +21,7 @@ def land_grid(rows: int, cols: int, batch: int = 2, wrap: bool = False, seed: in
 
 def offsets(grid: GridGraph) -> Tensor:
     """Return (dx, dy) of every edge of `edge_index`, computed from its ends."""
-    (source, target), width = grid.edge_index(), grid.width
+    (source, target), width = grid.edge_index, grid.width
     dx = source % width - target % width
     if grid.wrap:
         dx = (dx + width // 2) % width - width // 2
@@ -32,7 +32,7 @@ def ocean_of(grid: GridGraph) -> SparseGraph:
     """Return the ocean of each sample as a graph, with the positional encodings of the grid."""
     graphs = []
     for keep in grid.mask:
-        edges, attr = subgraph(keep, grid.edge_index(), offsets(grid), relabel_nodes=True, num_nodes=len(keep))
+        edges, attr = subgraph(keep, grid.edge_index, offsets(grid), relabel_nodes=True, num_nodes=len(keep))
         graphs.append(Data(edge_index=edges, edge_attr=attr, num_nodes=int(keep.sum())))
     ocean, samples = SparseGraph.from_pyg(Batch.from_data_list(graphs)), len(grid.mask)
     vectors, values = grid.laplacian(PAIRS)

@@ -68,7 +68,7 @@ def test_options_of_the_forecaster() -> None:
 
 def test_message_passing_by_its_equation() -> None:
     layer, graph, x = MessagePassing(4), GridGraph(3, 4), torch.randn(1, 12, 4)
-    source, target = graph.edge_index()
+    source, target = graph.edge_index
     messages = (layer.neighbor(x[0, source]) + offsets(graph) @ layer.edge.weight.T).relu()
     expected = layer.root(x[0]) + scatter(messages, target, reduce="mean")
     torch.testing.assert_close(layer(x, graph, graph.edge_attr)[0][0], expected)

@@ -100,3 +100,32 @@ def test_thirds_of_an_index_are_those_of_the_month_of_its_bounds(tmp_path: Path)
     of_day = pd.Series(VALUES, MONTHS.to_period("M"))[dates.to_period("M")].values
     is_upper = found[0].values == THIRDS[-1]
     assert of_day[is_upper].min() >= of_day[~is_upper].max()
+
+
+@pytest.mark.parametrize("minutes", [20, 60, 180])
+def test_a_series_of_hours_is_averaged_to_days_of_utc(minutes: int) -> None:
+    time = pd.date_range("2004-02-20", "2004-03-10 23:59", freq=f"{minutes}min").as_unit("ns")
+    values = np.random.default_rng(0).normal(size=len(time))
+    data = xr.Dataset({"x": ("time", values)}, {"time": time})
+    table, _ = series_of(data, None, Path("a"))
+    expected = pd.Series(values, time).resample("1D").mean()
+    assert table.index.equals(expected.index)
+    np.testing.assert_allclose(table["value"], expected, rtol=1e-12)
+    twice = xr.concat([data, data.isel(time=[7])], "time")
+    np.testing.assert_allclose(series_of(twice, None, Path("a"))[0]["value"], expected, rtol=1e-12)
+    twice["x"][-1] += 1
+    with refused("a: x has different values at 2004-02-20", "local time? give an offset"):
+        series_of(twice, None, Path("a"))
+
+
+def test_irregular_times_count_by_their_hours() -> None:
+    minutes = np.sort(np.random.default_rng(1).choice(5 * 1440, 1200, replace=False))
+    time = np.datetime64("2004-02-27", "ns") + minutes * np.timedelta64(1, "m")
+    values = np.random.default_rng(0).normal(size=1200)
+    table, _ = series_of(xr.Dataset({"x": ("time", values)}, {"time": time}), None, Path("a"))
+    of_hours = pd.Series(values, minutes // 60).groupby(level=0).mean()
+    for day in range(1, 4):
+        hours = of_hours[(of_hours.index >= 24 * day) & (of_hours.index < 24 * day + 24)]
+        if len(hours) == 24:
+            assert table["value"].iloc[day - (table.index[0].day != 27)] == pytest.approx(hours.mean(), rel=1e-12)
+    assert "2004-02-29" in table.index

@@ -263,7 +263,7 @@ def test_they_are_scored_if_asked_for(run: Run, capsys: pytest.CaptureFixture[st
         for key in ("hit_rate", "false_alarm_ratio", "success_index"):
             assert curve[key][half] == pytest.approx(of[key]["value"], abs=2e-6), name
     sheets = events_sheet(metrics.value, "ridge")
-    assert [sheet.rows[0][0] for sheet in sheets] == ["ridge"] * 2
+    assert [sheet.rows[0][0] for sheet in sheets] == ["ridge (run)"] * 2  # beside the baseline
     matched = found["model"]["warnings"]["as_frequent"]
     assert sheets[1].rows[0][1][0] == f"{matched['probability']:.1%}"
     code, out, _ = command("evaluate", run.folder, "--events")
