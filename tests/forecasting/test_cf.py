@@ -132,6 +132,7 @@ def test_probabilities_of_events_say_what_they_are_from() -> None:
         "place_exceedance_probability",
         "tercile_probability",
         "above_probability",
+        "below_probability",
     }
     told = {name: attributes.get("comment", "") for name, attributes in VARIABLES.items() if "probability" in name}
     for name in told.keys() - no_event:
