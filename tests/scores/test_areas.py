@@ -247,7 +247,7 @@ def test_scores_are_means_over_dates(made: Run) -> None:
     assert any(0 < rate < 1 for rate in rates.values())
     _, skills, of_10, *_ = areas_sheet(metrics, "ridge")
     assert [name for name, _ in skills.rows] == ["region", "park"]
-    assert {name for name, _ in of_10.rows} == {*metrics["probabilities"], SCORED_YEARS, "ridge"} - {"model"}
+    assert {name for name, _ in of_10.rows} == {*metrics["probabilities"], SCORED_YEARS, "ridge (run)"} - {"model"}
 
 
 def test_places_stay_with_a_run(made: Run, tmp_path: Path) -> None:
