@@ -238,7 +238,9 @@ def read_temperatures(given: str | float | Sequence[float] | None, option: str) 
     """Read the temperatures of an option: None if it is not given, and none of them for `none`."""
     from sstcast.extremes.above import temperatures
 
-    return None if given is None else () if given == NONE else temperatures(given, option)
+    if given is None:
+        return None
+    return () if isinstance(given, str) and given == NONE else temperatures(given, option)
 
 
 def read_observations(

@@ -35,7 +35,7 @@ def temperatures(text: str | float | Sequence[float] | None, option: str = "--ab
 
     Raises SSTCastError if one is no number from `LOWEST` to `HIGHEST`, or two differ by `EQUAL_DEGREES` or less.
     """
-    if text is None or (isinstance(text, tuple) and not text):
+    if text is None or (not isinstance(text, str) and np.size(text) == 0):
         return ()
     try:
         values = [float(part) for part in (text.split(",") if isinstance(text, str) else np.ravel(text))]

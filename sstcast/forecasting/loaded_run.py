@@ -429,7 +429,7 @@ def load_run(folder: Path, where: FieldSource = OWN) -> LoadedRun:
     """
     with error_keys(where):
         loaded = LoadedRun(folder, where)
-    if (own := Prepared.of(loaded.config.data)).is_current and not loaded.where.given:
+    if not loaded.where.given and (own := Prepared.of(loaded.config.data)).is_current:
         check_data(loaded.run, own)
     return loaded
 

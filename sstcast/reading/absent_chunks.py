@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from zarr.storage import LocalStore
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading
 from sstcast.reading.flags import Rule, unpacked
 
 REMEDY = "write it again, or declare the fill value as its _FillValue if it marks missing values"
@@ -109,7 +109,8 @@ def check_chunks(
 
     Raises SSTCastError if a chunk is lost.
     """
-    value = read_as(stored, array, rules)
+    with reading(path, REMEDY):  # attributes may be no numbers
+        value = read_as(stored, array, rules)
     dims = stored.dims[len(stored.dims) - array.ndim :]
     days = tuple(axis for axis, dim in enumerate(dims) if dim not in space)
     of_axes = {dims.index(dim): level for dim, level in levels.items() if dim in dims}

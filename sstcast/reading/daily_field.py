@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import xarray as xr
 
 from sstcast.config import COAST_DISTANCE, SAMPLE, FieldSource
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading
 from sstcast.log import warn_once
 from sstcast.reading.fields import DATENUM, with_decoded_days
 from sstcast.reading.raw import RawContents, is_raw_store, open_days, open_raw_store
@@ -275,7 +275,8 @@ def open_dataset(path: Path) -> xr.Dataset:
         raise SSTCastError(f"{path}: cannot be read; it is MATLAB, and {READ}: {MATLAB}")
     try:
         dataset = open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
-        _tell_longer(path, dataset)
+        with reading(path, REMEDY):
+            _tell_longer(path, dataset)
         return with_decoded_days(dataset)
     except SSTCastError as error:
         if time := UNKNOWN_TIME.search(str(error)):

@@ -136,7 +136,8 @@ def forecast_file(path: Path, run: Run, data: Analysis, /, **attributes: str) ->
     is written.
     """
     coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
-    chunks = (data.blocks(len(run.members))[0].stop, -1, -1, -1)
+    length = max(block.stop - block.start for block in data.blocks(len(run.members)))
+    chunks = (length, -1, -1, -1)
     empty = da.empty([coordinates.sizes[d] for d in FIELD], dtype=np.float32, chunks=chunks)
     names = ["sst", "sst_spread"]
     dataset = described(

@@ -12,6 +12,7 @@ from scored_runs import configure, make_run
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import sstcast
+from sstcast.api.arguments import read_temperatures
 from sstcast.errors import SSTCastError
 from sstcast.extremes.above import exceeds, temperatures
 from sstcast.extremes.heatwaves import FREEZING, limits_of
@@ -49,6 +50,13 @@ def test_temperatures_are_read_once_in_order_and_refused_beyond_bounds() -> None
     for wrong in ("", "nan", "28,x", "46", "-2.1", "inf", [], "28;29"):
         with pytest.raises(SSTCastError, match=r"--above .*: give temperatures from -2 to 45 degC"):
             temperatures(wrong)
+
+
+def test_temperatures_of_numpy_and_none_at_all_are_taken() -> None:
+    assert read_temperatures(np.array([18.0, 12.0]), "--above") == (12.0, 18.0)
+    assert read_temperatures([], "--above") == temperatures([]) == ()
+    assert read_temperatures("none", "--above") == ()
+    assert read_temperatures(None, "--above") is None
 
 
 def test_temperatures_that_cannot_be_told_apart_are_refused() -> None:
