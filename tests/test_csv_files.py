@@ -14,6 +14,7 @@ from sstcast.ocean.place_files import read_geometries
 from sstcast.ocean.places import Places
 from sstcast.ocean.point_files import read_columns
 from sstcast.predictors.index_series import read_series
+from sstcast.storage import csv_files
 from sstcast.storage.yaml_files import read_yaml
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -122,3 +123,45 @@ def test_hours_beside_dates_are_read(tmp_path: Path) -> None:
 def test_a_position_that_is_no_number_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("date,lat,lon,sst\n2004-03-01,42.35S,148,15\n2004-03-02,-42,148,\n")
     assert read_columns(tmp_path / "a.csv").notes == ["lat '42.35S' is no number; write degrees, such as -42.35"]
+
+
+def test_a_full_time_beside_an_hour_is_not_moved_and_hours_in_text_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = ["2004-03-01T13:30:00Z,13", "2004-03-01T10:00+10:00,10", "2004-03-02 00:00:00,5", "2004-03-03,6"]
+    path.write_text("\n".join(["date,hour,lat,lon,sst", *(f"{row},-42,148,15" for row in rows)]))
+    read = read_columns(path)
+    expected = ["2004-03-01T13:30", "2004-03-01T00:00", "2004-03-02T05:00", "2004-03-03T06:00"]
+    np.testing.assert_array_equal(read.table["time"], np.array(expected, "M8[ns]"))
+    assert read.notes == []
+    for dates, first in (("date", "2004-03-01"), ("year,month,day", "2004,3,1")):
+        path.write_text(f"{dates},hour,lat,lon,sst\n{first},13:00,-42,148,15\n{first},,-42,148,15\n")
+        read = read_columns(path)
+        assert read.table["time"].isna().all()
+        assert read.notes == ["the time is not read where hour is '13:00'; write a number"]
+    path.write_text("date,hour,lat,lon,sst\n31/01/2004,13,-42,148,15\n")
+    assert read_columns(path).notes == ["the time '31/01/2004' is not read; write it as 2004-01-31T12:00:00"]
+
+
+def test_repeated_and_empty_names_are_numbered_as_pandas_does(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    header = "time,,lat,lon,,sst,note,note,note.1,note,further 0"
+    path.write_text(f"{header}\n2004-03-01,x,-42,148,y,15.5,a,b,c,d,e,\n")
+    found = csv_files.read_table(path)
+    expected = pd.read_csv(path, index_col=False).iloc[:, :11]
+    assert [*found.columns] == [*expected.columns]
+    assert found.iloc[0].tolist() == expected.iloc[0].tolist()
+    assert read_columns(path).table["sst"].tolist() == [15.5]
+
+
+def test_a_row_that_begins_like_a_comment_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for read, header, row in (
+        (Places.read, "name,lat,lon", "2,-43,148"),
+        (read_columns, "date,lat,lon,sst", '2004-03-01,-43,148,"15,5"'),
+    ):
+        for end in ("", ","):
+            path.write_text(f"# by hand, in May, 2004\n{header}\n#{row}{end}\n{row}\n")
+            with refused(f"{path}: line 3: begins with #", "write a space or quotes before it, or remove it"):
+                read(path)
+    path.write_text('name,lat,lon\n #2,-43,148\n"#3",-43,148\n# checked, in May\n# a, b, c, d\n')
+    assert positions(path) == [("#2", -43.0, 148.0), ("#3", -43.0, 148.0)]

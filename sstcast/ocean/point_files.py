@@ -53,6 +53,7 @@ COLUMN_NAMES = {  # what a column holds, and its names in files, in lower case
 NEEDED = ("time", "lat", "lon", "sst")
 DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")  # of iQuam, in place of `time`
 MOST = {"hour": 24, "minute": 60, "second": 61}  # which a part of a time is below; pandas would add a day and more
+CLOCK = re.compile(r"[T ][0:.]*[1-9]")  # a time of day after a date, other than midnight
 NDBC_DATE_PARTS = {"YY": "year", "YYYY": "year", "MM": "month", "DD": "day", "hh": "hour", "mm": "minute"}
 OWN_FLAGS = ("{}_qc", "{}_qc_agg", "qartod_{}", "flg_{}", "{}_flag", "{}_quality")  # of a column of this name
 FLAG = re.compile(r"(^|_)(qc|qf|flg|flags?|quality|qartod)(_|$)")
@@ -107,6 +108,8 @@ def columns_of(
     `needed` is absent.
     """
     lower = {str(name).strip().lower(): name for name in raw.columns}
+    dates: pd.Series[Any] | None = None  # to which the parts in other columns are added
+    added: tuple[str, ...] = ()  # the parts of times in columns of their own
     if set(DATE_PARTS[:3]) <= lower.keys() and not set(COLUMN_NAMES["time"]) & lower.keys():
         parts = {part: pd.to_numeric(raw[lower[part]], errors="coerce") for part in DATE_PARTS if part in lower}
         parts = {
@@ -114,11 +117,13 @@ def columns_of(
         }
         raw["time"] = pd.to_datetime(pd.DataFrame(parts), errors="coerce")
         lower["time"] = "time"
+        added = DATE_PARTS
     names = {key: str(lower[name]) for key in COLUMN_NAMES if (name := first_known(key, lower))}
     names |= {"sst": temperature} if temperature else {}
     if names.get("time", "").lower() == "date" and "hour" in lower:
-        raw["date"] = _at_hours(raw[names["time"]], raw, lower)
-        names["time"] = "date"
+        dates = raw[names["time"]]
+        raw["date"] = _at_hours(dates, raw, lower)
+        names["time"], added = "date", DATE_PARTS[3:]
     if absent := [key for key in needed if key not in names]:
         columns = ", ".join(map(str, raw.columns))[:200]
         raise SSTCastError(f"{path}: no column for {', '.join(absent)} among {columns}; {give}")
@@ -137,10 +142,16 @@ def columns_of(
         names["quality"] = flag
     table = pd.DataFrame({key: raw[name] for key, name in names.items()})
     with reading(path, give):
-        text = table["time"].astype(str) if pd.api.types.is_integer_dtype(table["time"]) else table["time"]
-        times = pd.to_datetime(text, errors="coerce", utc=True, format="ISO8601").dt.tz_localize(None)
-    unread = table["time"][times.isna() & table["time"].notna() & (table["time"].astype(str).str.strip() != "")]
+        times = _instants(table["time"]).dt.tz_localize(None)
+    is_read = times.notna() if dates is None else _instants(dates).notna()
+    written = table["time"] if dates is None else dates
+    unread = written[~is_read & written.notna() & (written.astype(str).str.strip() != "")]
     notes = [f"the time {unread.iloc[0]!r} is not read; write it as 2004-01-31T12:00:00"] if len(unread) else []
+    for name in (lower[part] for part in added if part in lower):
+        cells = raw[name][times.isna() & raw[name].notna() & pd.to_numeric(raw[name], errors="coerce").isna()]
+        cells = cells.astype(str).str.strip()
+        if (cells := cells[~cells.str.lower().isin(NO_NUMBERS)]).size:
+            notes.append(f"the time is not read where {name} is {cells.iloc[0]!r}; write a number")
     if others := [str(name) for key, name in lower.items() if FLAG.search(key) and name != names.get("quality")]:
         notes.append(f"flags that are not read: {', '.join(others)}")
     table["time"] = times
@@ -155,14 +166,23 @@ def columns_of(
 
 
 def _at_hours(dates: "pd.Series[Any]", raw: pd.DataFrame, lower: Mapping[str, Any]) -> "pd.Series[Any]":
-    """Return dates with the hours, minutes and seconds that columns beside them give, in UTC."""
-    text = dates.astype(str) if pd.api.types.is_integer_dtype(dates) else dates
-    instants = pd.to_datetime(text, errors="coerce", utc=True, format="ISO8601")
+    """Return instants in UTC: dates alone with the hours, minutes and seconds of columns beside them.
+
+    A date with a time of day stays, because such columns repeat its parts.
+    """
+    instants = _instants(dates)
+    is_alone = ~dates.astype(str).str.strip().str.contains(CLOCK)
     for part in DATE_PARTS[3:]:
         if part in lower:
             values = pd.to_numeric(raw[lower[part]], errors="coerce")
-            instants += pd.to_timedelta(values.where((values >= 0) & (values < MOST[part])), unit=part[0])
+            values = values.where((values >= 0) & (values < MOST[part])).where(is_alone, 0)
+            instants += pd.to_timedelta(values, unit=part[0])
     return instants
+
+
+def _instants(times: "pd.Series[Any]") -> "pd.Series[Any]":
+    text = times.astype(str) if pd.api.types.is_integer_dtype(times) else times
+    return pd.to_datetime(text, errors="coerce", utc=True, format="ISO8601")
 
 
 def first_known(key: str, lower: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from sstcast.log import LOG
 from sstcast.ocean.point_files import COLUMN_NAMES, columns_of, first_known, raw_columns, rows_of
 from sstcast.reading.daily_field import ZARR, open_dataset
 from sstcast.reading.fields import PLAUSIBLE
+from sstcast.reading.levels import is_vertical
 from sstcast.reading.raw import is_raw_store
 from sstcast.reading.units import celsius, is_temperature
 from sstcast.reading.valid_days import days_of
@@ -103,7 +104,9 @@ def series_of(source: FieldSource) -> xr.DataArray | None:
 def _dataset_of_series(source: FieldSource) -> xr.Dataset | None:
     """Return a dataset whose temperatures depend on time and perhaps a station alone, with its days, or None.
 
-    The attribute `temperature` names them. A file that cannot be read is left to the reader of grids.
+    The attribute `temperature` names them, and the coordinate `platform` the stations: by the variable with their
+    names (CF, section 9.5), a known column, or the numbers of their dimension. A file that cannot be read is left
+    to the reader of grids.
     """
     path = source.path
     if is_object(str(path)):
@@ -132,9 +135,21 @@ def _dataset_of_series(source: FieldSource) -> xr.Dataset | None:
             days, notes = days_of(dataset[time], dataset, path)
             for note in notes:
                 LOG.info(f"{path}: {note}")
-            return dataset.assign_coords({time: (along, days)}).assign_attrs(temperature=name)
+            dataset = dataset.assign_coords({time: (along, days)}).assign_attrs(temperature=name)
+            names = _names_of_stations(dataset, others, lower.get(first_known("platform", lower), ""))
+            return dataset if names is None else dataset.assign_coords(platform=names)
     dataset.close()
     return None
+
+
+def _names_of_stations(dataset: xr.Dataset, others: list[Any], known: str) -> xr.Variable | None:
+    """Return the names of stations along the dimension, if any, in `others`; None if those that are `known` do."""
+    named = [of for of in dataset.variables.values() if of.attrs.get("cf_role") == "timeseries_id"]
+    if named:
+        return named[0].to_base_variable()
+    if not others or (known and others[0] in dataset[known].dims) or is_vertical(others[0], dataset[others[0]]):
+        return None
+    return dataset[others[0]].variable.to_base_variable()
 
 
 def _first_line(path: Path) -> str:

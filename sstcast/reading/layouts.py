@@ -65,7 +65,7 @@ AXIS_NAMES = {
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
 COORDINATE_NAME = re.compile("|".join(name for names in (*AXIS_NAMES.values(), VERTICAL) for name in names), re.I)
 POSITION_NAME = re.compile(r"(nav_|geo|x)?(lat|lon)", re.I)  # how the name begins
-POSITION_UNITS = re.compile(r"|°.*|deg.*|rad.*", re.I)  # "latent_heat" has others
+POSITION_UNITS = re.compile(r"|.*(°|deg|rad).*", re.I)  # "latent_heat" has others
 # Names of dimensions of stations, which are no field.
 STATIONS = re.compile(r".*(station|mooring|buoy|platform).*|n?sites?|obs", re.I)
 NO_FIELD = "holds stations, no field: give them to `sstcast evaluate --observations`"

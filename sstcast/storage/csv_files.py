@@ -4,7 +4,8 @@ import bz2
 import csv
 import gzip
 import lzma
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -43,29 +44,39 @@ def read_table(path: Path, **options: Any) -> pd.DataFrame:
 
     With semicolons and tabs, numbers may have decimal commas. Lines that begin with `#` are comments, and rows
     without a value are left out. A row may end with empty cells that have no name, as spreadsheets write them.
-    `options` are those of `pandas.read_csv`. The index counts the rows, of which `line_of` gives the line.
+    Names that are repeated or empty are numbered as pandas does, `note.1` and `Unnamed: 1`. `options` are those of
+    `pandas.read_csv`. The index counts the rows, of which `line_of` gives the line.
 
-    Raises SSTCastError if a row has further cells that are not empty, or the first line is too long.
+    Raises SSTCastError if a row has further cells that are not empty, a comment below the first line has as many
+    cells as a row, or the first line is too long.
     """
-    comments, header = [], ""
+    comments: dict[int, str] = {}
+    header = ""
     with _opened(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_HEADER + 1), "")):
             if len(line) > MAX_HEADER and not header:
                 raise SSTCastError(f"{path}: its first line is longer than 1 MiB; give a line for each row")
             if line.startswith("#"):
-                comments.append(number)
+                comments[number] = line if header else ""
             elif not header and line.strip():
-                header, comments = line, [*range(number + 1)]
+                header, comments = line, dict.fromkeys(range(number + 1), "")
     separator = _separator(header)
-    names = [name.strip() for name in next(csv.reader([header], delimiter=separator, skipinitialspace=True), [])]
-    named = len(names) - next((n for n, name in enumerate(reversed(names)) if name), len(names))
-    further = [f"further {number}" for number in range(max(FURTHER, len(names) - named))]
+    names = _cells(header, separator)
+    named = _filled(names)
+    for number, line in comments.items():
+        if named > 1 and (len(cells := _cells(line, separator)) == len(names) or _filled(cells) == named):
+            raise SSTCastError(
+                f"{path}: line {number + 1}: begins with # but has the {named} cells of a row; write a space or "
+                "quotes before it, or remove it"
+            )
+    further = [f" {number}" for number in range(max(FURTHER, len(names) - named))]  # no name begins with a space
+    names = _distinct(names[:named])
     table = pd.read_csv(
         path,
         sep=separator,
         decimal="." if separator == "," else ",",
-        names=names[:named] + further,
-        skiprows=comments,
+        names=names + further,
+        skiprows=[*comments],
         index_col=False,
         skipinitialspace=True,
         low_memory=False,
@@ -79,7 +90,31 @@ def read_table(path: Path, **options: Any) -> pd.DataFrame:
             f"{path}: line {line_of(path, row)}: has more cells than the {named} columns; write decimal points, "
             "and quotes around text with commas"
         )
-    return table.loc[is_filled.any(axis=1), names[:named]]
+    return table.loc[is_filled.any(axis=1), names]
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])]
+
+
+def _filled(cells: Sequence[str]) -> int:
+    """Return the number of cells without the empty ones at the end."""
+    return next((len(cells) - n for n, cell in enumerate(reversed(cells)) if cell), 0)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names of columns, of which the empty and the repeated ones are numbered as pandas does."""
+    names = [name or f"Unnamed: {number}" for number, name in enumerate(names)]
+    taken, counts, found = {*names}, Counter[str](), []
+    for name in names:
+        free = name
+        while counts[name] and free in taken:
+            free = f"{name}.{counts[name]}"
+            counts[name] += 1
+        counts[name] = max(counts[name], 1)
+        taken.add(free)
+        found.append(free)
+    return found
 
 
 def line_of(path: Path, row: int) -> int:

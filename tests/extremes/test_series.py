@@ -9,9 +9,11 @@ import pytest
 import xarray as xr
 
 import sstcast
+from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.extremes.baselines import Baseline
 from sstcast.extremes.gaps import limits_of_known
+from sstcast.ocean.series import series_of
 
 TIME = pd.date_range("1999-01-01", "2005-12-31")
 DAYS = TIME.strftime("%Y-%m-%d")
@@ -185,3 +187,26 @@ def test_two_years_are_too_few_and_flags_leave_days_out(temp: np.ndarray, tmp_pa
         sstcast.heatwaves(tmp_path / "absent.csv", dhw=True, out=tmp_path / "dhw.csv")
     with pytest.raises(SSTCastError, match="a trend needs each day"):
         sstcast.heatwaves(tmp_path / "absent.csv", baseline="detrended", out=tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("kind", ["names", "bytes", "numbers", "depths"])
+def test_stations_of_cf_are_places(kind: str, tmp_path: Path) -> None:
+    days = pd.date_range("2001-01-01", periods=3)
+    sst = np.array([[10, 20], [11, 21], [12, 22]], np.float32)
+    dim = "depth" if kind == "depths" else "station"
+    stations = xr.Dataset(
+        {"sst": (("time", dim), sst, {"units": "degC"})}, {"time": days}, {"featureType": "timeSeries"}
+    )
+    if kind in ("names", "bytes"):
+        names = np.array(["north", "pier"], "S" if kind == "bytes" else "U")
+        stations["station_name"] = ("station", names, {"cf_role": "timeseries_id"})
+        stations = stations.assign_coords(station=[7, 9])
+    stations.to_netcdf(path := tmp_path / "a.nc", engine="netcdf4")
+    if kind == "depths":
+        with pytest.raises(SSTCastError, match="2001-01-01 is given twice"):
+            series_of(FieldSource(source=str(path)))
+        return
+    found = series_of(FieldSource(source=str(path)))
+    assert found is not None
+    assert found["place"].values.tolist() == (["0", "1"] if kind == "numbers" else ["north", "pier"])
+    np.testing.assert_array_equal(found, sst)

@@ -81,7 +81,7 @@ def test_a_flux_is_no_longitude() -> None:
     assert find_field(fluxes[["longwave"]], PATH, is_sst=False).units == "W m-2"
 
 
-@pytest.mark.parametrize("units", ["degree_east", "", "rad"])
+@pytest.mark.parametrize("units", ["degree_east", "", "rad", "decimal degrees", "decimal_degrees", "arc_degree"])
 def test_a_position_is_no_field(units: str) -> None:
     position = xr.DataArray(np.zeros(SST.shape[1:]), dims=("lat", "lon"), attrs={"units": units}).expand_dims(
         time=SST["time"]
