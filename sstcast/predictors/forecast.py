@@ -32,7 +32,8 @@ def read(predictor: Predictor, cells: xr.Dataset, given: Any) -> Iterator[tuple[
     """Open the forecasts of a field (see `Kind.read`)."""
     with grid.read_from(predictor, given) as days:
         try:
-            forecasts = read_forecasts(days.path, days.variable, days.units, False)
+            refused = grid.refused_hours(predictor)
+            forecasts = read_forecasts(days.path, days.variable, days.units, False, refused=refused)
         except NoForecast as error:
             told = "as perfect forecasts, which nobody has, analyses need perfect: true"
             raise SSTCastError(f"{error}; {told}") from error

@@ -16,8 +16,9 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.names import DAY
 from sstcast.predictors.newest import Days, Places, newest_places, valid_days
 from sstcast.predictors.predictor import Kind, Predictor
-from sstcast.predictors.values import scale_of
+from sstcast.predictors.values import MARKS_MISSING, hours_that_mark, scale_of
 from sstcast.reading.days_of_year import harmonics
+from sstcast.reading.hours import RefusedHours
 from sstcast.reading.reading import open_daily
 from sstcast.reading.regrid import weights_of
 from sstcast.reading.weights import Weights
@@ -39,7 +40,7 @@ class ShortRecord(SSTCastError):
 @contextmanager
 def read(predictor: Predictor, cells: xr.Dataset, given: Any) -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
     """Open a daily field (see `Kind.read`)."""
-    with read_from(predictor, given) as days, open_daily(days) as field:
+    with read_from(predictor, given) as days, open_daily(days, refused_hours(predictor)) as field:
         weights = weights_to(predictor, field, cells)
         yield on_cells(field, weights, cells), read_by(field, weights, cells)
 
@@ -60,6 +61,13 @@ def read_from(predictor: Predictor, given: Any) -> Iterator[PredictorConfig]:
         yield predictor.config.model_copy(update={"source": source})
     finally:
         let_go(source)
+
+
+def refused_hours(predictor: Predictor) -> RefusedHours | None:
+    """Return the values that are not averaged to days, those that mark missing ones, unless all are kept."""
+    if predictor.config.implausible == "keep":
+        return None
+    return RefusedHours(hours_that_mark, f"it {MARKS_MISSING}, or keep it with {predictor.key}.implausible: keep")
 
 
 def weights_to(predictor: Predictor, field: xr.DataArray, cells: xr.Dataset) -> Weights:

@@ -20,7 +20,7 @@ from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset, source_of
 from sstcast.reading.fields import steps_a_day, zone
 from sstcast.reading.flags import ValidRange, is_flag, rules_of, tell_invalid
 from sstcast.reading.grid import around, check_places
-from sstcast.reading.hours import daily_means, daily_steps
+from sstcast.reading.hours import NO_SST, daily_means, daily_steps
 from sstcast.reading.reading import open_sst
 from sstcast.reading.sea import OUTSIDE, judged, sea_of, without_land
 from sstcast.reading.valid_days import Periods, joined, periods
@@ -54,10 +54,7 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     """
     table = values if isinstance(values, pd.DataFrame) else values.to_frame("value")
     table = table[~table.index.isna()].sort_index()
-    known = table["value"].to_numpy(float)
-    if (marks := np.unique(known[marks_missing(known)])).size:
-        LOG.warning(f"{where}: takes {', '.join(f'{mark:g}' for mark in marks)} as missing")
-    table = table[np.isfinite(known) & ~marks_missing(known)]
+    table = table[np.isfinite(_without_marks(table["value"].to_numpy(float), where))]
     days, months = pd.DatetimeIndex(table.index), table.get(MONTHS)
     if not len(days):
         raise SSTCastError(f"{where}: holds no values; {GIVE}")
@@ -88,6 +85,14 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     table = table.drop(columns=MONTHS, errors="ignore").set_axis(pd.DatetimeIndex(ends, name="time"))
     array = table.to_xarray().set_coords(set(table) - {"value"})["value"].astype(float)
     return array.assign_attrs(units="", every=every)
+
+
+def _without_marks(values: NDArray[np.float64], where: str) -> NDArray[np.float64]:
+    """Return values with NaN for numbers that mark missing ones, with a line."""
+    is_mark = marks_missing(values)
+    if (marks := np.unique(values[is_mark])).size:
+        LOG.warning(f"{where}: takes {', '.join(f'{mark:g}' for mark in marks)} as missing")
+    return np.where(is_mark, np.nan, values)
 
 
 def read_series(path: Path, variable: str | None = None, span: int = 1) -> tuple[pd.DataFrame, str]:
@@ -151,7 +156,7 @@ def _days_of_hours(
     Values at instants that are not all on the hour are averaged to hours first. Equal values of one instant count
     once. Raises SSTCastError if an instant has different ones.
     """
-    series = pd.Series(np.asarray(values, float), pd.DatetimeIndex(found.labels))
+    series = pd.Series(_without_marks(np.asarray(values, float), where), pd.DatetimeIndex(found.labels))
     if (twice := series.groupby(level=0).nunique(dropna=False) > 1).any():
         raise SSTCastError(
             f"{where} has different values at {twice.idxmax():%Y-%m-%d %H:%M}; keep one (local time? give an "
@@ -164,7 +169,7 @@ def _days_of_hours(
         found = Periods.at(series.index.as_unit("s").values)
     steps = daily_steps(found, attributes, where)
     field = xr.DataArray(series.to_numpy(), dims="time", coords={"time": series.index.values})
-    means = daily_means(field, steps, "time", Path(where), False).compute()
+    means = daily_means(field, steps, "time", Path(where), None).compute()
     return pd.DataFrame({"value": means.values}, means.indexes["time"]), steps.note
 
 
@@ -173,7 +178,9 @@ def _box_mean(config: PredictorConfig, name: str) -> tuple[pd.Series, str]:
     key, box = f"data.predictors.{name}.region", config.mean_over
     assert box is not None
     days = FieldSource(source=str(config.path), variable=config.variable, units=config.units)
-    with open_sst(days) as sst:
+    fault = f"{OUTSIDE}, or keep such values with data.predictors.{name}.implausible: keep"
+    refused = NO_SST._replace(fault=fault) if config.implausible == "error" else None
+    with open_sst(days, refused=refused) as sst:
         inside = box.contains(sst["lat"], sst["lon"])
         if not inside.any():
             raise SSTCastError(f"{key}: {config.path} has no cell in {config.region}; choose another")
@@ -187,8 +194,7 @@ def _box_mean(config: PredictorConfig, name: str) -> tuple[pd.Series, str]:
         cells = without_land(cells, config.path, source_of(config.path).checked)
         ocean = sea_of(cells)
         if config.implausible == "error":
-            keep = f"or keep such values with data.predictors.{name}.implausible: keep"
-            cells = judged(cells, np.ones(cells.shape[1:], bool), config.path, f"{OUTSIDE}, {keep}")
+            cells = judged(cells, np.ones(cells.shape[1:], bool), config.path, fault)
         area = area_weights(cells["lat"])
         means, known = (
             values.weighted(area).mean(("lat", "lon")) for values in (cells, cells.notnull().where(ocean))

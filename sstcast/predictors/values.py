@@ -14,6 +14,7 @@ from sstcast.reading.digests import digests
 FIELD_FACTOR, INDEX_FACTOR = 100, 2
 BEYOND = 1e15  # as the fill values of netCDF and GRIB, 9.97e36 and 1e20
 NINES = [(10**digits - 1) / 10**decimals for digits in range(3, 7) for decimals in range(digits)]  # 9.99, 999
+MARKS_MISSING = "marks a missing value, which the file does not declare; declare it as its _FillValue"
 MARKS = np.unique([*NINES, 32767, 32768, 2**31])  # missing values, of either sign
 ROUNDING = 1e-6  # a deviation of this share of the values is that of a constant in single precision
 PRECISION = 2e-7  # of a number in single precision, perhaps a product with a scale factor
@@ -42,6 +43,14 @@ def marks_missing(values: NDArray[np.floating], usual: Limits | None = None) -> 
     width = high - low
     with np.errstate(invalid="ignore"):  # NaN without others
         return candidates & ~((values >= low - width) & (values <= high + width))
+
+
+def hours_that_mark(values: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return which of many `values` mark missing ones (see `marks_missing`), soon if the outermost do not."""
+    low, high, *usual = extremes(values[None])[0]
+    if not marks_missing(np.array([low, high]), (usual[0], usual[1])).any():
+        return np.zeros(values.shape, bool)
+    return marks_missing(values, (usual[0], usual[1]))
 
 
 def limits(base: NDArray[np.floating], factor: float = FIELD_FACTOR) -> Limits:
@@ -104,7 +113,7 @@ def check_values(
     place = " ".join(f"{axis} {str(at)[:10] if at.dtype.kind == 'M' else f'{at:g}'}" for axis, at in axes.items())
     fault = f"is far from the base period ({plausible[0]:.3g}..{plausible[1]:.3g} is plausible); correct it"
     if marks_missing(value.values[None], usual):
-        fault = "marks a missing value, which the file does not declare; declare it as its _FillValue"
+        fault = MARKS_MISSING
     raise SSTCastError(f"{where}: {value:g} at {place} {fault}, or keep it with {key}.implausible: keep")
 
 

@@ -26,7 +26,7 @@ from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import CELLS, Found, dates, find_field, options_for_keys, steps_a_day
 from sstcast.reading.flags import ValidRange
-from sstcast.reading.hours import daily_means, daily_steps
+from sstcast.reading.hours import NO_SST, RefusedHours, daily_means, daily_steps
 from sstcast.reading.layouts import FORECAST, REFORECAST, names_sst
 from sstcast.reading.reading import FieldInFile, merge
 from sstcast.reading.units import celsius
@@ -90,18 +90,23 @@ def read_forecasts(
     units: str | None = None,
     is_sst: bool = True,
     means: bool = False,
+    refused: RefusedHours | None = None,
 ) -> Forecasts:
     """Open the forecasts in a NetCDF file, a Zarr store, or a folder of these, which is joined by initial date.
 
     `variable` and `units` name the variable with the temperatures and its unit, for files that do not state them
     or state them wrongly. The spread of a variable `sst` is read from `sst_spread`, by default in the
     units of `sst`. If the field is not SST, its units are in its attribute `units`. Only with `means`, means of
-    several days are accepted.
+    several days are accepted. `refused` are values that are not averaged to days, of SST those outside
+    its range.
 
     Raises SSTCastError, which names the file and the key, if a file cannot be read, an axis, the temperatures or a
     unit is not recognised, or the files in a folder share an initial date or have different layouts.
     """
-    read = partial(_forecasts, variable=variable, units=units, cells={}, is_sst=is_sst, means=means)
+    refused = NO_SST if is_sst else refused
+    read = partial(
+        _forecasts, variable=variable, units=units, cells={}, is_sst=is_sst, means=means, refused=refused
+    )
     first, *other_parts = parts = read_parts(path, read)
     for part in other_parts:
         if np.array_equal(part.sst["init_time"], first.sst["init_time"]):
@@ -134,6 +139,7 @@ def _forecasts(
     cells: dict[Any, Any],
     is_sst: bool,
     means: bool,
+    refused: RefusedHours | None,
 ) -> Forecasts:
     """Return the forecasts in one dataset. `cells` keeps those of the first of several files without axes."""
     layouts = dict(cells)
@@ -160,6 +166,8 @@ def _forecasts(
     of_leads = _periods(found, path, mean_of * DAY)
     times, lead_days = _initial_times(init, path), _in_days(lead, path)
     after = (times - times.normalize()).values.astype("timedelta64[s]")[:, None]
+    labels = after + of_leads.labels
+    valid, valid_notes = _valid_times(found, after, labels)
     if mean_of > 1:
         if of_leads.leave_a_day:
             raise SSTCastError(
@@ -175,13 +183,12 @@ def _forecasts(
                 f"{path}: its means begin within a day, by the bounds of its leads; give whole days"
             )
         period_notes = [f"means of {mean_of} days, those of the bounds of the lead"]
-    elif has_hours := steps_a_day(of_leads.labels) > 1:
-        field, of_days, period_notes = _days_of_hours(found, after, path, is_sst)
+    elif has_hours := _are_hours(valid[0]):
+        field, of_days, period_notes = _days_of_hours(found, after, valid, valid_notes, path, refused)
         lead_days, valid_notes = of_days[0] / DAY, []
     else:
         of_leads, period_notes = _of_days(of_leads, lead, after, attributes)
-        of_days, labels = of_leads.days(after), after + of_leads.labels
-        valid, valid_notes = _valid_times(found, after, labels)
+        of_days = of_leads.days(after)
         if (floored(valid) != floored(labels)).any():
             period_notes = ["its leads contradict its valid times, which decide"]
             of_days = floored(valid)
@@ -309,18 +316,28 @@ def _of_days(
     return of_leads, notes
 
 
+def _are_hours(valid: NDArray[np.timedelta64]) -> bool:
+    """Return whether the valid times of a forecast are hours, of which a day has two or more."""
+    times = np.unique(valid)
+    return steps_a_day(times) > 1 and np.unique(floored(times)).size < times.size
+
+
 def _days_of_hours(
-    found: Found, after: NDArray[np.timedelta64], path: Path, is_sst: bool
+    found: Found,
+    after: NDArray[np.timedelta64],
+    valid: NDArray[np.timedelta64],
+    valid_notes: list[str],
+    path: Path,
+    refused: RefusedHours | None,
 ) -> tuple[xr.DataArray, NDArray[np.timedelta64], list[str]]:
     """Return the means of days of a field with several leads a day, the days after the initial one, and notes.
 
-    The days `[init_time, lead]` have all their hours after the initial time. `after` are the times from 00:00 to
-    the initial times.
+    The days `[init_time, lead]` have all their hours after the initial time. `after` and `valid` are the times
+    from 00:00 to the initial times and to the valid times, `[init_time, lead]`. Raises SSTCastError if a lead is
+    there twice.
     """
     of_leads, notes = _periods(found, path), list[str]()
-    labels = after + of_leads.labels
-    valid, valid_notes = _valid_times(found, after, labels)
-    if (valid != labels).any():
+    if (valid != after + of_leads.labels).any():
         of_leads = Periods.at(valid[0] - after[0])
         notes = ["its leads contradict its valid times, which decide", *valid_notes]
     if ((valid - after != valid[0] - after[0]) | (after != after[0])).any():
@@ -329,10 +346,13 @@ def _days_of_hours(
             "several hours of the day; select forecasts from one hour"
         )
     order = np.argsort(of_leads.labels, kind="stable")
+    if (twice := np.diff(ordered := of_leads.labels[order]) == np.timedelta64(0, "s")).any():
+        hours = ordered[1:][twice][0] / np.timedelta64(1, "h")
+        raise SSTCastError(f"{path}: has a lead twice, {hours:g} h; keep one value")
     field = found.field.isel(lead=order)
     steps = daily_steps(joined([of_leads]), found.stored.attrs, f"{path}: {field.name}", after[0, 0])
     days = np.broadcast_to(steps.days, (len(after), len(steps.days)))
-    return daily_means(field, steps, "lead", path, is_sst), days, [*notes, steps.note]
+    return daily_means(field, steps, "lead", path, refused), days, [*notes, steps.note]
 
 
 def _valid_times(

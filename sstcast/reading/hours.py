@@ -5,10 +5,10 @@ A value stands from its label to the next one, at most one usual step, unless bo
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -30,6 +30,23 @@ SUM = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*sum\b")  # of 
 ENERGY = re.compile(r"^\s*[kM]?J\s*(m\*{0,2}-2|/\s*m)")  # units
 DEPTHS, WATER = ("m", "mm", "cm", "kg m-2", "kg m**-2"), re.compile("precip|rain|snow|evapor|runoff", re.I)
 RATE = "give the mean rate instead, such as W m-2 or kg m-2 s-1"
+
+
+class RefusedHours(NamedTuple):
+    """Values that must not be averaged.
+
+    Attributes:
+        which: returns which of an array of values they are.
+        fault: what is wrong with one, as the end of a line that names the value and its place.
+        units: those of the values, after a space.
+    """
+
+    which: Callable[[NDArray[Any]], NDArray[np.bool_]]
+    fault: str
+    units: str = ""
+
+
+NO_SST = RefusedHours(lambda values: (values < COLDEST) | (values > WARMEST), OUTSIDE, " degC")
 
 
 @dataclass(frozen=True)
@@ -100,11 +117,13 @@ def daily_steps(found: Periods, attributes: Mapping[str, Any], where: str, after
     return DailySteps(days[enough], starts, ends, note)
 
 
-def daily_means(field: xr.DataArray, steps: DailySteps, along: str, path: Path, is_sst: bool) -> xr.DataArray:
+def daily_means(
+    field: xr.DataArray, steps: DailySteps, along: str, path: Path, refused: RefusedHours | None
+) -> xr.DataArray:
     """Return the means of days of a field lazily, on `steps.days`, which take the place of the axis `along`.
 
-    A cell without enough hours of a day is NaN. Computing a block raises SSTCastError if it is SST with a value
-    outside the range of SST, unless all values of its cell in the block are the same, as on land.
+    A cell without enough hours of a day is NaN. Computing a block raises SSTCastError for a value that is
+    `refused`, unless all values of its cell in the block are the same, as on land, and so is their mean.
     """
     axis = field.get_axis_num(along)
     data = field.data if field.chunks else da.from_array(field.values, chunks=-1)
@@ -118,7 +137,7 @@ def daily_means(field: xr.DataArray, steps: DailySteps, along: str, path: Path, 
             part = steps.steps_of(days)
             taken = data[(*(slice(None),) * axis, part)].rechunk({axis: -1})
             chunks = (*taken.chunks[:axis], (len(days),), *taken.chunks[axis + 1 :])
-            block = _Block(steps.weights(days, part), axis, field.isel({along: part}) if is_sst else None, path)
+            block = _Block(steps.weights(days, part), axis, field.isel({along: part}), path, refused)
             meta, name = np.empty((0,) * field.ndim, field.dtype), f"days-{uuid.uuid4().hex}"
             blocks.append(taken.map_blocks(block, dtype=field.dtype, chunks=chunks, meta=meta, name=name))
     coordinates = {name: values for name, values in field.coords.items() if along not in values.dims}
@@ -129,13 +148,20 @@ def daily_means(field: xr.DataArray, steps: DailySteps, along: str, path: Path, 
 class _Block:
     """The means of consecutive days from the values that they share."""
 
-    def __init__(self, weights: NDArray[np.float64], axis: int, sst: xr.DataArray | None, path: Path) -> None:
-        """Take weights (see `DailySteps.weights`), the axis in time, and the values if they are SST, to check."""
-        self.weights, self.axis, self.sst, self.path = weights, axis, sst, path
+    def __init__(
+        self,
+        weights: NDArray[np.float64],
+        axis: int,
+        field: xr.DataArray,
+        path: Path,
+        refused: RefusedHours | None,
+    ) -> None:
+        """Take weights (see `DailySteps.weights`), the axis in time, the lazy values, and which are refused."""
+        self.weights, self.axis, self.field, self.path, self.refused = weights, axis, field, path, refused
 
     def __call__(self, values: NDArray[Any], block_info: Any = None) -> NDArray[Any]:
-        if self.sst is not None:
-            self._check(values, self.sst, tuple(start for start, _ in block_info[0]["array-location"]))
+        if self.refused is not None:
+            self._check(values, self.refused, tuple(start for start, _ in block_info[0]["array-location"]))
         steps = np.moveaxis(values, self.axis, 0)
         shape, steps = steps.shape[1:], steps.reshape(len(steps), -1)
         finite, seconds = np.isfinite(steps), self.weights.sum(1)
@@ -149,16 +175,16 @@ class _Block:
             means[:, gappy] = np.where(enough, sums[:, gappy] / np.where(enough, total, 1), np.nan)
         return np.moveaxis(means.astype(values.dtype).reshape(-1, *shape), 0, self.axis)
 
-    def _check(self, values: NDArray[Any], sst: xr.DataArray, first: tuple[int, ...]) -> None:
-        """Raise SSTCastError for a value outside the range of SST in a cell whose values vary."""
-        outside = (values < COLDEST) | (values > WARMEST)
-        if outside.any():
+    def _check(self, values: NDArray[Any], refused: RefusedHours, first: tuple[int, ...]) -> None:
+        """Raise SSTCastError for a value that is refused in a cell whose values vary."""
+        wrong = refused.which(values)
+        if wrong.any():
             ends = (function.reduce(values, self.axis, keepdims=True) for function in (np.fmin, np.fmax))
-            outside &= np.less(*ends)
-        if outside.any():
-            at = tuple(int(index[0]) for index in np.nonzero(outside))
-            place = place_of(sst[tuple(start + index for start, index in zip(first, at, strict=True))])
-            raise SSTCastError(f"{self.path}: {values[at]:g} degC {place}; {OUTSIDE}")
+            wrong = wrong & np.less(*ends)
+        if wrong.any():
+            at = tuple(int(index[0]) for index in np.nonzero(wrong))
+            place = place_of(self.field[tuple(start + index for start, index in zip(first, at, strict=True))])
+            raise SSTCastError(f"{self.path}: {values[at]:g}{refused.units} {place}; {refused.fault}")
 
 
 def _periods(

@@ -24,7 +24,7 @@ from sstcast.reading.fields import CELLS, MISPLACED, Found, find_field, is_leapl
 from sstcast.reading.flags import ValidRange, tell_invalid
 from sstcast.reading.gaps import fill_gaps
 from sstcast.reading.grid import coarsen, crop, ocean_fraction, sorted_eastward
-from sstcast.reading.hours import daily_means, daily_steps
+from sstcast.reading.hours import NO_SST, RefusedHours, daily_means, daily_steps
 from sstcast.reading.layouts import COMMON_NAMES, Layout
 from sstcast.reading.positions import SPACE
 from sstcast.reading.raw import is_raw_store
@@ -151,7 +151,9 @@ def _kept_ocean(folder: Path) -> xr.DataArray | None:
     return open_netcdf(path, REMEDY).load()["ocean"].astype(bool) if is_kept else None
 
 
-def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArray:
+def open_sst(
+    days: FieldSource, ocean: xr.DataArray | None = None, refused: RefusedHours | None = NO_SST
+) -> xr.DataArray:
     """Open daily SST lazily, as dask arrays, in its whole extent.
 
     A folder may have a file per day or year. The result is `sst(time, lat, lon)` in degC with ascending time
@@ -159,13 +161,13 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
     data, and `variable` what is read. On no axes of latitude and longitude, days are judged and brought to the
     cells of `data.grid` (see `open_region`). `averages` names the attribute, if any, that calls them averages, if
     no bounds tell over which periods.
-    Close the result after use, as for `open_region`.
+    `refused` are values that are not averaged to days. Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
     appears twice.
     """
     path = days.path
-    parts, sst = _merged_days(days, True)
+    parts, sst = _merged_days(days, True, refused)
     close, sst = sst.close, sst.rename("sst")
     title = source_of(days.source).title or parts[0].title
     kept: dict[str, Any] = {"title": title, "averages": parts[0].averages, "variable": str(parts[0].field.name)}
@@ -215,13 +217,13 @@ def _on_grid(
     return weights(judged(part, weights.used(np.isfinite(weights.least)), path)), ocean, weights
 
 
-def open_daily(days: FieldSource) -> xr.DataArray:
+def open_daily(days: FieldSource, refused: RefusedHours | None = None) -> xr.DataArray:
     """Open any daily field lazily, as `open_sst` opens SST, in its own units, which the attribute `units` holds.
 
-    It may be on no axes of latitude and longitude (see `find_field`). Raises SSTCastError like `open_sst`, and if
-    units differ.
+    It may be on no axes of latitude and longitude (see `find_field`). `refused` are values that are
+    not averaged to days. Raises SSTCastError like `open_sst`, and if units differ.
     """
-    parts, field = _merged_days(days, False)
+    parts, field = _merged_days(days, False, refused)
     units, close = parts[0].units, field.close
     if differing := [part for part in parts if part.units != units]:
         close()
@@ -234,7 +236,7 @@ def open_daily(days: FieldSource) -> xr.DataArray:
     return field
 
 
-def _merged_days(days: FieldSource, is_sst: bool) -> MergedDays:
+def _merged_days(days: FieldSource, is_sst: bool, refused: RefusedHours | None) -> MergedDays:
     """Return the parts of a source of daily values, and their merged field, which closes them."""
     path, source = days.path, source_of(days.source)
     options = {"variable": days.variable, "units": days.units, "true_positions": days.grid is not None}
@@ -243,9 +245,8 @@ def _merged_days(days: FieldSource, is_sst: bool) -> MergedDays:
     parts = read_parts(path, read)
     with _closed_on_error(_closing(parts, path)):
         _check_names(parts, COMMON_NAMES if is_sst else ())
-        observed = [part.days.labels for part in parts if part.days is not None]
-        if steps_a_day(np.concatenate(observed)) > 1:
-            parts, field = _days_of_hours(parts, path, is_sst)
+        if _are_hours(parts):
+            parts, field = _days_of_hours(parts, path, refused)
         else:
             parts = [_dated(part) for part in parts]
             field = merge(parts, "time")
@@ -332,7 +333,30 @@ def _dated(part: FieldInFile) -> FieldInFile:
     return replace(part, field=part.field.assign_coords(time=days), notes=[*part.notes, *notes])
 
 
-def _days_of_hours(parts: Sequence[FieldInFile], path: Path, is_sst: bool) -> MergedDays:
+def _are_hours(parts: Sequence[FieldInFile]) -> bool:
+    """Return whether files hold several values a day, as each of several dates does by its own.
+
+    Files of one date each are judged together, but the preliminary ones apart, as final ones may repeat their
+    days. Raises SSTCastError if some files hold a value a day, and others several.
+    """
+    together: dict[Any, list[tuple[Path, Any]]] = {}
+    for number, part in enumerate(parts):
+        assert part.days is not None
+        labels = np.unique(part.days.labels)
+        together.setdefault(number if labels.size > 1 else f"{part.preliminary}", []).append((part.path, labels))
+    of_hours: dict[bool, Path] = {}
+    for found in together.values():
+        labels = np.unique(np.concatenate([labels for _, labels in found]))
+        if labels.size > 1:
+            of_hours.setdefault(steps_a_day(labels) > 1, found[0][0])
+    if len(of_hours) > 1:
+        raise SSTCastError(
+            f"{of_hours[False]} holds a value a day, but {of_hours[True]} several; keep one kind in the folder"
+        )
+    return True in of_hours
+
+
+def _days_of_hours(parts: Sequence[FieldInFile], path: Path, refused: RefusedHours | None) -> MergedDays:
     """Return files of several values a day, and the means of days of their merged values, in UTC."""
     dated: list[FieldInFile] = []
     each: list[Periods] = []
@@ -354,7 +378,7 @@ def _days_of_hours(parts: Sequence[FieldInFile], path: Path, is_sst: bool) -> Me
     steps = daily_steps(joined(each), attributes, f"{path}: {name}")
     note = f"{name} is read {steps.note}"
     dated[0] = replace(dated[0], notes=[*dated[0].notes, note])
-    return dated, daily_means(field, steps, "time", path, is_sst)
+    return dated, daily_means(field, steps, "time", path, refused)
 
 
 def _check_names(parts: Sequence[FieldInFile], alike: Sequence[str]) -> None:

@@ -7,12 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from logged import logged
 from refusals import refused
 
-from sstcast.config import FieldSource
+from sstcast.config import FieldSource, PredictorConfig
+from sstcast.predictors.index_series import read_index
+from sstcast.predictors.values import hours_that_mark
 from sstcast.reading.fields import steps_a_day
 from sstcast.reading.forecast_files import read_forecasts
-from sstcast.reading.hours import daily_steps
+from sstcast.reading.hours import RefusedHours, daily_steps
 from sstcast.reading.reading import open_daily, open_sst
 from sstcast.reading.valid_days import Periods
 from sstcast.reading.xarray_objects import hold
@@ -262,3 +265,99 @@ def test_the_script_of_the_recipes_keeps_the_days_that_the_reader_makes(
     for axis in ("init_time", "lead", "lat", "lon"):
         np.testing.assert_array_equal(kept[axis], hours[axis])
     np.testing.assert_allclose(kept[0], hours.mean("member"), rtol=1e-5)
+
+
+def daily(hour: int, days: slice, add: float = 0, **attributes: str) -> xr.Dataset:
+    """Return a value a day, of the hours of some days at an hour, and some degrees more."""
+    found = hourly().isel(time=slice(0, None, 24)).isel(time=days)
+    return (found.assign_coords(time=found["time"] + hour * HOUR.astype("m8[ns]")) + add).assign_attrs(attributes)
+
+
+def written(folder: Path, *parts: xr.Dataset) -> FieldSource:
+    """Write each part to a file of a folder, in order."""
+    folder.mkdir()
+    for number, part in enumerate(parts):
+        part["sst"].attrs["units"] = "degC"
+        part.to_netcdf(folder / f"{number:03}.nc", engine="netcdf4")
+    return FieldSource(source=folder)
+
+
+def test_files_of_a_value_a_day_are_days_whatever_the_hours_of_their_labels(tmp_path: Path) -> None:
+    days, later = slice(0, 9), slice(6, 12)
+    with refused("000.nc and", "001.nc: overlap from 2004-02-26 to 2004-02-28"):
+        open_sst(written(tmp_path / "two", daily(0, days), daily(12, later, 1)))
+    preliminary, final = daily(0, later, id="preliminary"), daily(12, days, 1)
+    whole = (preliminary, final)
+    each = [part.isel(time=[day]) for part in whole for day in range(part.sizes["time"])]
+    for name, parts in (("whole", whole), ("each", each)):
+        with open_sst(written(tmp_path / name, *parts)) as sst:
+            assert sst.sizes["time"] == 12
+            np.testing.assert_allclose(sst[:9], final["sst"], rtol=1e-6)
+            np.testing.assert_allclose(sst[9:], preliminary["sst"][3:], rtol=1e-6)
+
+
+def test_days_beside_hours_are_refused(tmp_path: Path) -> None:
+    hours, days = hourly().isel(time=slice(0, 240)), daily(0, slice(12, 20))
+    with refused("001.nc holds a value a day, but", "000.nc several; keep one kind in the folder"):
+        open_sst(written(tmp_path / "a", hours, days))
+    with refused("001.nc holds a value a day, but", "000.nc several"):
+        open_sst(written(tmp_path / "b", hours, *(days.isel(time=[day]) for day in range(8))))
+
+
+def test_a_mark_of_a_missing_value_in_an_hour_is_not_averaged(tmp_path: Path) -> None:
+    data = hourly()
+    data["sst"][30, 2, 1] = 999
+    data["sst"][:, 0, 0] = 9999  # as land, of which no cell of a run reads
+    source = FieldSource(source=hold(data))
+    marks = RefusedHours(hours_that_mark, "it marks")
+    with refused("999 on 2004-02-21 at lat -41.5, lon 148.25; it marks"), open_daily(source, marks) as field:
+        field.load()
+    with open_daily(source) as field:
+        np.testing.assert_allclose(field, expected(data), rtol=1e-6)
+    ahead = forecasts(0)
+    ahead["sst"][1, 9, 2, 1] = 999
+    ahead.to_netcdf(tmp_path / "ahead.nc", engine="netcdf4")
+    with refused("999 on", "2004-02-29", "at lat -41.5, lon 148.25; it marks"):
+        read_forecasts(tmp_path / "ahead.nc", is_sst=False, refused=marks).sst.load()
+    series = data["sst"][:, 2, 1].to_dataset(name="value").drop_vars(("lat", "lon"))
+    series.to_netcdf(tmp_path / "a.nc", engine="netcdf4")
+    with logged() as lines:
+        values = read_index(PredictorConfig(kind="index", source=str(tmp_path / "a.nc")), "a")
+    assert any("takes 999 as missing" in line for line in lines)
+    known = series["value"].astype(float).where(series["value"] < 99).resample(time="1D").mean()
+    np.testing.assert_allclose(values, known, rtol=1e-6)
+
+
+def test_a_box_keeps_hours_outside_the_range_of_sst_if_asked(tmp_path: Path) -> None:
+    data = hourly()
+    data["sst"][30, 2, 1] = 60
+    data.to_netcdf(tmp_path / "a.nc", engine="netcdf4")
+    config = PredictorConfig(kind="index", source=str(tmp_path / "a.nc"), region="147.9,148.85,-42.1,-41.4")
+    with refused("60 degC on 2004-02-21", "data.predictors.a.implausible: keep"):
+        read_index(config, "a")
+    values = read_index(config.model_copy(update={"implausible": "keep"}), "a")
+    area = np.cos(np.deg2rad(data["lat"]))
+    np.testing.assert_allclose(values, expected(data).weighted(area).mean(("lat", "lon")), rtol=1e-4)
+
+
+def test_valid_times_tell_whether_leads_are_hours(tmp_path: Path) -> None:
+    data = forecasts(0, every=1).isel(lead=slice(0, 5))  # days that are called hours
+
+    def read_with(ahead: list[int], leads: list[int] | None = None) -> xr.DataArray:
+        own = data.isel(lead=slice(len(ahead)))
+        if leads is not None:
+            own = own.assign_coords(lead=("lead", leads, {"units": "hours"}))
+        path = tmp_path / f"{ahead}.nc"
+        valid = own["init_time"].values[:, None] + np.array(ahead) * HOUR.astype("m8[ns]")
+        own.assign_coords(valid_time=(("init_time", "lead"), valid)).to_netcdf(path, engine="netcdf4")
+        return read_forecasts(path).sst
+
+    days = read_with([0, 24, 48, 72, 96])
+    np.testing.assert_array_equal(days[0], data["sst"])
+    assert days["lead"].values.tolist() == [1, 2, 3, 4, 5]
+    with refused("several leads fall on one day"):
+        read_with([24] * 5)
+    two = read_with([12, 24], [12, 24])
+    np.testing.assert_array_equal(two[0], data["sst"][:, :2])
+    with refused("has a lead twice, 6 h; keep one value"):
+        read_with([0, 6, 6, 12, 18], [0, 6, 6, 12, 18])
