@@ -1,6 +1,8 @@
 """Tables as spreadsheets and loggers write them, and what every reader of tables refuses before it reads them."""
 
+import gzip
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -165,3 +167,18 @@ def test_a_row_that_begins_like_a_comment_is_refused(tmp_path: Path) -> None:
                 read(path)
     path.write_text('name,lat,lon\n #2,-43,148\n"#3",-43,148\n# checked, in May\n# a, b, c, d\n')
     assert positions(path) == [("#2", -43.0, 148.0), ("#3", -43.0, 148.0)]
+
+
+def test_archives_are_named_as_such(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.csv.zip", "w") as archive:
+        archive.writestr("a.csv", FARMS["commas"])
+    for read in (Places.read, read_columns):
+        with refused(f"{tmp_path}/a.csv.zip: is an archive; unpack it"):
+            read(tmp_path / "a.csv.zip")
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(FARMS["commas"].encode()))
+    assert positions(tmp_path / "a.csv.gz") == positions_of_commas(tmp_path)
+
+
+def positions_of_commas(folder: Path) -> list[tuple[str, float, float]]:
+    (folder / "plain.csv").write_text(FARMS["commas"])
+    return positions(folder / "plain.csv")

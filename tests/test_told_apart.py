@@ -192,7 +192,7 @@ def test_an_override_that_drops_another_is_refused() -> None:
 
 
 def test_numbers_are_what_they_look_like() -> None:
-    for text, value in {"0": 0, "-7": -7, "+7": 7, "1.5": 1.5, "1.0e-3": 0.001, "'010'": "010"}.items():
+    for text, value in {"0": 0, "-0": 0, "-7": -7, "+7": 7, "1.5": 1.5, "1.0e-3": 0.001, "'010'": "010"}.items():
         assert parse_yaml(text, "x") == value
     for text in ("010", "0x1F", "1_000", "12:30", "0b1", "1_000.5", "1:30.5"):
         with pytest.raises(SSTCastError, match=r"is no plain number: write only its digits, or put it in quotes"):

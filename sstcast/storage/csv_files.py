@@ -16,6 +16,7 @@ from sstcast.errors import SSTCastError
 
 MAX_HEADER = 2**20  # bytes of the line that names the columns; pandas takes a minute for a million columns
 SEPARATORS = {b";": "semicolons", b"\t": "tabs"}
+ARCHIVES = (".zip", ".tar", ".zst", ".7z")
 OPENERS: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 FURTHER = 8  # columns beyond the named ones that rows may have, if they are empty
 
@@ -129,6 +130,8 @@ def _rows(file: IO[str]) -> Iterator[int]:
 
 
 def _opened(path: Path) -> IO[str]:
+    if path.suffix.lower() in ARCHIVES:
+        raise SSTCastError(f"{path}: is an archive; unpack it, or compress the table with gzip")
     opener = OPENERS.get(path.suffix.lower(), open)
     return opener(path, "rt", encoding="utf-8-sig", errors="replace")
 
