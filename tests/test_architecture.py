@@ -18,10 +18,12 @@ LINES = (
     ("benchmarks", "training", "models", "graphs"),
     ("forecasting", "extremes", "ocean", "predictors", "reading"),
     ("forecasting", "sources", "reading"),
+    ("forecasting", "extremes", "places", "reading"),
 )
 ROOMS = {room for line in LINES for room in line}
 EDGES = {
-    room: {"extremes", "ocean", "predictors", "reading"} for room in ("scores", "hindcasts", "figures", "reports")
+    room: {"extremes", "ocean", "places", "predictors", "reading"}
+    for room in ("scores", "hindcasts", "figures", "reports")
 }
 EDGES |= {"training": {"ocean"}, "ocean": {"graphs"}, "papers": {"ocean", "sources", "reading"}}
 

@@ -12,9 +12,9 @@ import pytest
 from refusals import refused
 
 from sstcast.benchmarks.tables import read_table
-from sstcast.ocean.place_files import read_geometries
-from sstcast.ocean.places import Places
-from sstcast.ocean.point_files import read_columns
+from sstcast.places.place_files import read_geometries
+from sstcast.places.places import Places
+from sstcast.places.point_files import read_columns
 from sstcast.predictors.index_series import read_series
 from sstcast.storage import csv_files
 from sstcast.storage.yaml_files import read_yaml

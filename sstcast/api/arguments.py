@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sstcast.config import FieldSource, RunConfig
-    from sstcast.ocean.places import Places
-    from sstcast.ocean.point_observations import PointObservations
+    from sstcast.places.places import Places
+    from sstcast.places.point_observations import PointObservations
     from sstcast.scores.asked import Asked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -198,7 +198,7 @@ def from_pandas(data: Any) -> Any:
     """
     import pandas as pd
 
-    from sstcast.ocean.point_files import with_units
+    from sstcast.places.point_files import with_units
 
     if isinstance(data, pd.Series):
         data = data.to_frame("sst" if data.name is None else str(data.name))
@@ -224,7 +224,7 @@ def seeds_of(seeds: Seeds) -> list[int] | None:
 
 def read_places(files: Sequence[Path | str] | Path | str | None) -> Places | None:
     """Read the places in one file or several. Return None without a file, and no place from the word `none`."""
-    from sstcast.ocean.places import Places
+    from sstcast.places.places import Places
 
     paths = [expand_user(file) for file in listed(() if files is None else files)]
     if NONE not in map(str, paths):
@@ -253,7 +253,7 @@ def read_observations(
     """Read observations at points, and log what is left out. Return None without a file."""
     if file is None:
         return None
-    from sstcast.ocean.point_observations import PointObservations, parse_hours
+    from sstcast.places.point_observations import PointObservations, parse_hours
 
     if not 0 <= error < math.inf:
         raise SSTCastError(f"--observation-error {error}: give a standard deviation in degC, for instance 0.3")

@@ -15,7 +15,7 @@ from sstcast.extremes.above import ABOVE, BELOW, SIDES
 from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, EVENT_COLUMNS, EventDays, Table, find_events
 from sstcast.extremes.heatwaves import CATEGORIES, CELLS_AT_ONCE, VALUES_AT_ONCE
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 from sstcast.reading.fields import options_for_keys
 from sstcast.reading.gaps import GAP_COUNTS, fill_gaps
 from sstcast.reading.grid import check_places

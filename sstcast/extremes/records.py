@@ -27,10 +27,10 @@ from sstcast.extremes.heatwave_record import (
     with_attributes,
 )
 from sstcast.log import LOG
-from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
-from sstcast.ocean.series import series_of
+from sstcast.places.places import Places
+from sstcast.places.series import series_of
 from sstcast.reading.daily_field import source_of
 from sstcast.runs import PRETRAINED, Run, file_name
 from sstcast.storage.artefacts import check_own, followed, locked, noted, read_recipe, unlinked

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sstcast.errors import shorten
 from sstcast.forecasting.place_periods import chance
 from sstcast.geo import Box
-from sstcast.ocean.places import OUTLINES, Places
+from sstcast.places.places import OUTLINES, Places
 
 WEEKS = {7: "1 week", 14: "2 weeks", 28: "4 weeks"}
 CURVE_WIDTH, CURVE_HEIGHT = 150, 40  # of a curve, in units of its drawing

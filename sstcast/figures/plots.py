@@ -23,7 +23,7 @@ from sstcast.figures.curves import MODEL_COLOUR, THRESHOLD_COLOUR
 from sstcast.figures.places import labels, outlines
 from sstcast.figures.projection import COAST, LAND, land_in
 from sstcast.geo import Box, edges, evenly_spaced
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 
 MOST_ROWS = 4000  # of an image
 FINEST = 1500  # the coast is simplified to one part in this of the width of the map

@@ -20,7 +20,7 @@ from sstcast.forecasting.run_places import AskedPlaces, keep_places, places_for
 from sstcast.forecasting.run_temperatures import keep_temperatures, temperatures_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import check_own, followed, is_up_to_date, locked, read_recipe, unlinked
 from sstcast.storage.dataset_files import write

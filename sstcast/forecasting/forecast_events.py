@@ -23,7 +23,7 @@ from sstcast.extremes.records import Question, check_same, checked_out, written
 from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.heatwaves import RUNNING_DAY
 from sstcast.names import DAY
-from sstcast.ocean.places import OUTLINES, Places
+from sstcast.places.places import OUTLINES, Places
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.xarray_objects import is_object, open_object
 from sstcast.runs import file_name

@@ -51,9 +51,9 @@ from sstcast.forecasting.terciles import with_terciles
 from sstcast.forecasting.transfer import OWN, continued, data_of
 from sstcast.log import LOG, warn_once
 from sstcast.models import LINEAR
-from sstcast.ocean.places import OUTLINES
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import last_test
+from sstcast.places.places import OUTLINES
 from sstcast.predictors.predictors import (
     check_known,
     describe_predictors,

@@ -34,7 +34,7 @@ from sstcast.forecasting.place_periods import (
 from sstcast.forecasting.point_fields import POINT_FIELDS
 from sstcast.forecasting.samples import ErrorsOfCells
 from sstcast.forecasting.spread import QUANTILES
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 from sstcast.reading.days_of_year import on_days
 from sstcast.storage.artefacts import atomic
 from sstcast.types import Array

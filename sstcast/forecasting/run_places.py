@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sstcast.errors import SSTCastError, counted, printable
 from sstcast.forecasting.places import SHARES
 from sstcast.log import LOG
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 from sstcast.runs import Run
 from sstcast.storage.artefacts import is_intact, is_kept, locked, remove_noted, write_json
 from sstcast.storage.paths import read_regular

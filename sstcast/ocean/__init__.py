@@ -1,1 +1,1 @@
-"""Prepared data: the cube, its anomalies, tiles and training windows, splits, places and observations."""
+"""Prepared data: the cube, its anomalies, tiles, training windows and splits."""

@@ -20,7 +20,7 @@ from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.geo import area_weights
 from sstcast.log import silent
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 from sstcast.reading.reading import open_region
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE

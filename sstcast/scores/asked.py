@@ -8,8 +8,8 @@ from typing import Any
 
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
-from sstcast.ocean.places import OUTLINES, Places
-from sstcast.ocean.point_observations import PointObservations
+from sstcast.places.places import OUTLINES, Places
+from sstcast.places.point_observations import PointObservations
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.storage.artefacts import read_recipe
 

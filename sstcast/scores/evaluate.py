@@ -11,9 +11,9 @@ from sstcast._version import __version__
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.run_places import places_for
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
-from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
+from sstcast.places.places import Places
 from sstcast.predictors.predictors import count_lacking
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked

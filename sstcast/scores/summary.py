@@ -26,8 +26,8 @@ from sstcast.names import (
     SCORED_YEARS,
 )
 from sstcast.ocean.filled_days import shares_on
-from sstcast.ocean.point_observations import ENTRY
 from sstcast.ocean.prepared import Prepared
+from sstcast.places.point_observations import ENTRY
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
 from sstcast.scores.asked import Asked

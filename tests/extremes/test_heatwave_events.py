@@ -22,7 +22,7 @@ from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, MEASURES, fin
 from sstcast.extremes.heatwave_record import events_of_cells, series_of_places
 from sstcast.extremes.heatwaves import events, limits
 from sstcast.geo import NORTH, SOUTH
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 from sstcast.reading.days_of_year import on_days
 from sstcast.storage.paths import packaged
 

@@ -13,7 +13,7 @@ from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.extremes.baselines import Baseline
 from sstcast.extremes.gaps import limits_of_known
-from sstcast.ocean.series import series_of
+from sstcast.places.series import series_of
 
 TIME = pd.date_range("1999-01-01", "2005-12-31")
 DAYS = TIME.strftime("%Y-%m-%d")

@@ -26,7 +26,7 @@ from sstcast.forecasting.places import _as_text, parse_shares, with_place_events
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.storage.stores import open_netcdf

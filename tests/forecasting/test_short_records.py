@@ -17,8 +17,8 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.loaded_run import LoadedRun
 from sstcast.forecasting.place_periods import lines_of_places
 from sstcast.forecasting.system import system_of
-from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
+from sstcast.places.places import Places
 from sstcast.reports.update import MADE, update
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint

@@ -11,7 +11,7 @@ from small_hindcast import plan, system, write_ocean
 
 from sstcast.figures.sheets.areas import areas
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.ocean.places import Place, Places
+from sstcast.places.places import Place, Places
 from sstcast.scores.asked import Asked
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.kinds.areas import EVERY

@@ -12,7 +12,7 @@ from small_hindcast import metrics, plan, system, write_ocean
 from sstcast.figures.catalogue import indices
 from sstcast.figures.results import Results
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.ocean.point_observations import PointObservations
+from sstcast.places.point_observations import PointObservations
 from sstcast.scores.asked import Asked
 from sstcast.scores.indices import thirds
 from sstcast.scores.score_files import ScoreFiles

@@ -15,7 +15,7 @@ from chrome import PHONE, Chrome
 from sstcast.errors import SSTCastError
 from sstcast.figures.places import labels, outlines
 from sstcast.forecasting.forecast import forecast as make_forecast
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 from sstcast.reports.how_good import drawing_of_errors, scored_run
 from sstcast.reports.page import write_forecast_page
 from sstcast.reports.page_contents import chance, title_of

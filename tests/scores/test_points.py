@@ -17,8 +17,8 @@ from scored_runs import metrics_of
 
 import sstcast
 from sstcast.figures.sheets.points import points
-from sstcast.ocean import point_files
-from sstcast.ocean.point_observations import PointObservations, parse_hours
+from sstcast.places import point_files
+from sstcast.places.point_observations import PointObservations, parse_hours
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked

@@ -17,7 +17,7 @@ from sstcast.figures.results import Results
 from sstcast.figures.sheets.errors import errors
 from sstcast.figures.tables import bases
 from sstcast.names import BASELINES
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 from sstcast.runs import Run
 from sstcast.scores.asked import Asked
 from sstcast.scores.score import score

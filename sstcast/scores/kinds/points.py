@@ -19,7 +19,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import edges
 from sstcast.log import LOG, silent
 from sstcast.names import COVERED, INIT_TIME, LEVELS
-from sstcast.ocean.point_observations import PointObservations
+from sstcast.places.point_observations import PointObservations
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.asked import Asked

@@ -16,7 +16,7 @@ import xarray as xr
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.ocean.point_files import COLUMN_NAMES, columns_of, first_known, raw_columns, rows_of
+from sstcast.places.point_files import COLUMN_NAMES, columns_of, first_known, raw_columns, rows_of
 from sstcast.reading.daily_field import ZARR, open_dataset
 from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reading.levels import is_vertical

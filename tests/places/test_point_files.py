@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from refusals import refused
 
-from sstcast.ocean.point_observations import PointObservations, parse_hours
+from sstcast.places.point_observations import PointObservations, parse_hours
 
 TIMES = pd.date_range("2004-03-01T06:00", periods=6, freq="D")
 LAT, LON = np.linspace(-11.9, -10.2, 6), np.linspace(170.1, 172.9, 6)

@@ -17,8 +17,8 @@ import shapely
 
 from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
-from sstcast.ocean.gis_files import SIGNATURES, Feature, read_features
-from sstcast.ocean.point_files import COLUMN_NAMES
+from sstcast.places.gis_files import SIGNATURES, Feature, read_features
+from sstcast.places.point_files import COLUMN_NAMES
 from sstcast.storage.csv_files import line_of, read_table
 from sstcast.types import Array
 

@@ -14,7 +14,7 @@ import shapely
 from refusals import refused
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.places import Places
+from sstcast.places.places import Places
 
 REEF, BAY = shapely.box(170, -12, 172, -11), shapely.box(-179, -20, -178, -19)
 FORMATS = {".shp": "ESRI Shapefile", ".gpkg": "GPKG", ".kml": "KML"}

@@ -12,8 +12,8 @@ from logged import logged
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import NORTH, SOUTH
-from sstcast.ocean.place_files import united
-from sstcast.ocean.places import Places
+from sstcast.places.place_files import united
+from sstcast.places.places import Places
 
 SQUARE = [[0, 0], [4, 0], [4, 3], [0, 3], [0, 0]]
 

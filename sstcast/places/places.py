@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import EARTH_RADIUS, Box, bounds, spans_globe
 from sstcast.log import LOG
-from sstcast.ocean.place_files import TINY_DEGREES, read_geometries, united
+from sstcast.places.place_files import TINY_DEGREES, read_geometries, united
 from sstcast.types import Array
 
 LEAST_COVERED = 0.5  # share of a polygon that must be sea of the region

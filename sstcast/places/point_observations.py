@@ -15,7 +15,7 @@ import pandas as pd
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.ocean.point_files import NEEDED, read_columns
+from sstcast.places.point_files import NEEDED, read_columns
 from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reading.units import celsius
 from sstcast.storage.artefacts import digest
