@@ -280,8 +280,8 @@ def map(run: Run | Path | str, projection: str = "PlateCarree", region: str | No
     Of a record's events, draw the mean days a year, the highest category and the trend of the days a year.
 
     Args:
-        run: a run, which is evaluated first if necessary, a hindcast, the folder of a file's scores, or the `.nc` that
-            `heatwaves` wrote of all cells of a record, beside which the maps are drawn.
+        run: a run, which is evaluated first if necessary, a hindcast, the folder of a file's scores, or the `.nc`
+            that `heatwaves` wrote of all cells of a record, beside which the maps are drawn.
         projection: a cartopy projection, for instance `Robinson`.
         region: the part to draw, as a name in `configs/regions.yaml` or `W,E,S,N`.
 

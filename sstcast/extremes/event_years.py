@@ -1,7 +1,7 @@
 """What a record's events are by year in each cell: mean days, the highest category, and the trend of the days.
 
-A file of events has `event_days(year, lat, lon)`, NaN in cells without a threshold, and the `known_days(year)` of the
-record. Means and trends are of whole years.
+A file of events has `event_days(year, lat, lon)`, NaN in cells without a threshold, and the `known_days(year)` of
+the record. Means and trends are of whole years.
 """
 
 import calendar
@@ -58,9 +58,9 @@ def trend(days: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
 def theil_sen(values: Array, year: Array) -> tuple[Array, Array]:
     """Return the slope of each row of `values [series, year]` a year, and the p-value of Kendall's test.
 
-    The slope is the median of the slopes between all pairs of years (Sen 1968, J. Am. Stat. Assoc. 63). The test is
-    two-sided, of the hypothesis that values and years are independent, with the normal distribution of the number of
-    concordant minus discordant pairs and its variance where values are equal (Kendall 1975, Rank Correlation
+    The slope is the median of the slopes between all pairs of years (Sen 1968, J. Am. Stat. Assoc. 63). The test
+    is two-sided, of the hypothesis that values and years are independent. The number of concordant minus that of
+    discordant pairs is taken as normal, with its variance where values are equal (Kendall 1975, Rank Correlation
     Methods). p is NaN if all values are equal. `year` ascends.
     """
     from scipy.special import erfc

@@ -19,8 +19,8 @@ from sstcast.types import Array
 
 FEWEST_YEARS = 10  # whole years that a trend needs
 DRAWN = (
-    "is nothing that can be drawn: give a run, a hindcast, the folder of a file's scores, or the .nc that `sstcast "
-    "heatwaves` writes of all cells of a record (no forecast, no --dhw, no table of places)"
+    "is nothing that can be drawn: give a run, a hindcast, the folder of a file's scores, or the .nc that "
+    "`sstcast heatwaves` writes of all cells of a record (no forecast, no --dhw, no table of places)"
 )
 AGAIN = "make it again with `sstcast heatwaves`"
 HATCHED = f"no trend by Kendall's test with a false discovery rate of {FDR:.0%}"
@@ -67,8 +67,8 @@ class RecordMaps:
     def of(cls, events: xr.Dataset, file: Path) -> "RecordMaps":
         """Compute the maps of an opened file of events.
 
-        Raises SSTCastError, naming the `file`, if it does not hold a record's events in two rows and columns of cells
-        or more, or no year is whole and there are no categories.
+        Raises SSTCastError, naming the `file`, if it does not hold a record's events in two rows and columns of
+        cells or more, or no year is whole and there are no categories.
         """
         subject = _subject(events, file)
         baseline, definition = str(events.attrs["baseline"]), events.attrs.get("definition")

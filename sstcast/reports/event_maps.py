@@ -21,7 +21,7 @@ def is_file(path: Path) -> bool:
 
 
 def draw_event_maps(file: Path, projection: str = DEFAULT_PROJECTION, region: str | None = None) -> list[Path]:
-    """Draw the maps of a record's events to `NAME-days.png`, `NAME-category.png` and `NAME-trend.png` beside the file.
+    """Draw the maps of a record's events beside the file, as `NAME-days.png`, `-category.png` and `-trend.png`.
 
     Nothing is drawn if these exist for the same file, region and projection. Logs each file, and what is left out.
     Maps that sstcast drew of earlier events of this name, and that these do not have, go.
