@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,7 +16,6 @@ from sstcast.extremes.event_years import highest_category, trend, whole_years
 from sstcast.extremes.heatwave_record import SUBJECTS
 from sstcast.figures.maps import Kind, draw_hatched, select_region
 from sstcast.scores.significance import FDR, adjust
-from sstcast.types import Array
 
 FEWEST_YEARS = 10  # whole years that a trend needs
 DRAWN = (
@@ -51,7 +51,7 @@ class EventMap:
         fields = {"field": self.field} | ({} if self.hatched is None else {"hatched": self.hatched.astype(float)})
         cells = select_region(xr.Dataset(fields), region)
         masks = [] if self.hatched is None else [cells["hatched"] == 1]
-        options = {"title": self.title, "credit": credit, "projection": projection}
+        options: Any = {"title": self.title, "credit": credit, "projection": projection}
         return draw_hatched({"": cells["field"]}, masks, HATCHED, label=self.label, kind=self.kind, **options)
 
 
@@ -110,8 +110,7 @@ def no_trend(slope: xr.DataArray, p_value: xr.DataArray) -> xr.DataArray:
 
     There, the slope is 0, or p is NaN or, adjusted for the number of cells, above the false discovery rate.
     """
-    found: Array = adjust(p_value.values) <= FDR
-    return slope.notnull() & ~((slope != 0) & found)
+    return slope.notnull() & ~((slope != 0) & (adjust(p_value.values) <= FDR))
 
 
 def _no_trend(baseline: str, years: int) -> str:
