@@ -4,6 +4,9 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from itertools import takewhile
+from pathlib import Path
+
+import pandas as pd
 
 from sstcast.errors import counted, printable
 from sstcast.figures.sheets.sheet import (
@@ -20,9 +23,10 @@ from sstcast.figures.sheets.sheet import (
 )
 from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT
 from sstcast.ocean.filled_days import MOST_FILLED
+from sstcast.runs import Run
 from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, verdict
-from sstcast.scores.system_records import BASE, WITHOUT, of_role
+from sstcast.scores.system_records import BASE, WITHOUT, of_role, shown_names
 from sstcast.types import Scores
 
 DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the first and the last one
@@ -132,6 +136,33 @@ def lines_of_systems(metrics: Scores, label: str) -> Sheet:
         title += f" ({len(shown)} of {len(names)} systems; --tables prints all)"
     header = [*(f"day {day}" for day in days), "ratio", "95 %", "verdict"]
     return sheet_of_systems(title, header, metrics, shown, label, cells)
+
+
+def table_of_systems(metrics: Scores, label: str) -> pd.DataFrame:
+    """Return the numbers of the answers for all systems, the run itself as `label`, best first in a hindcast.
+
+    The columns are the RMSE in degC by `day`, the `ratio` of the squared error over all leads to that of the
+    reference, the ends `low` and `high` of its 95 % interval, and the `verdict`. The reference has the ratio 1.
+    """
+    base, days = metrics["reference"], _days(metrics)
+    systems, names = [of for of in metrics["systems"] if of in metrics["scores"]], shown_names(metrics, label)
+    rows = []
+    for system in systems:
+        rmse = errors_of(metrics, system)["by_lead"]["rmse"]
+        compared = {} if system == base else comparison(metrics, "mse", system, base)
+        low, high = compared.get("interval", (None, None))
+        ratio, words = (1.0, "the reference") if system == base else (compared.get("ratio"), "")
+        rows.append([*(rmse[day - 1] for day in days), ratio, low, high, verdict(compared) if compared else words])
+    columns = [*(f"day {day}" for day in days), "ratio", "low", "high", "verdict"]
+    table = pd.DataFrame(rows, pd.Index([names[system] for system in systems], name="system"), columns)
+    return table.astype(dict.fromkeys(columns[:-1], float))
+
+
+def label_of(metrics: Scores, folder: Path) -> str:
+    """Return what the scores in a folder are of: the label of the run, or the name of the file or the hindcast."""
+    if metrics["kind"] == "run":
+        return Run(folder).label
+    return Path(metrics["file"]).name if "file" in metrics else folder.name
 
 
 def _days(metrics: Scores) -> list[int]:

@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 from scored_runs import metrics_of
 
+import sstcast
 from sstcast.figures import printing
-from sstcast.figures.answers import about_the_distribution, answers, lines_of_systems, summary
+from sstcast.figures.answers import (
+    about_the_distribution,
+    answers,
+    lines_of_systems,
+    summary,
+    table_of_systems,
+)
 from sstcast.figures.sheets import sections_of
 from sstcast.figures.tables import versus
 from sstcast.runs import Run
@@ -147,3 +154,23 @@ def test_a_hindcast_has_a_line_for_each_of_eight_systems(metrics: dict[str, Any]
         assert (cells[-1] == "the reference") is (name == "ridge")
     whole = sections_of(metrics, "small")["scores"][0]
     assert len(whole.rows) == 12
+
+
+@pytest.mark.parametrize("kind", ["run", "hindcast"])
+def test_the_table_in_python_has_the_numbers_that_are_printed(
+    scored: Run, metrics: dict[str, Any], kind: str
+) -> None:
+    metrics |= {"kind": kind, "systems": dict([*metrics["systems"].items()][:8])}
+    table, printed = table_of_systems(metrics, "small"), lines_of_systems(metrics, "small")
+    assert [*table.index] == [name for name, _ in printed.rows]
+    assert [*table.columns] == [*printed.header[:3], "ratio", "low", "high", "verdict"]
+    for name, (*days, ratio, interval, verdict) in printed.rows:
+        row = table.loc[name]
+        assert [f"{row[day]:.3f}" for day in printed.header[:3]] == days
+        assert row["verdict"] == verdict
+        assert ratio.strip("* ") == f"{row['ratio']:.3f}"
+        assert interval == ("" if verdict == "the reference" else f"{row['low']:.3f}..{row['high']:.3f}")
+    if kind == "run":
+        of_evaluate = sstcast.evaluate(scored).table
+        assert of_evaluate[: len(table)].equals(table)
+        assert of_evaluate["ratio"]["multiscale ridge"] == 1
