@@ -21,10 +21,11 @@ from sstcast.figures.sheets.sheet import (
     sheet_of_systems,
     week_ends,
 )
-from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT
+from sstcast.models import LINEAR
+from sstcast.names import BASE_RATE, BASELINES, CLIMATOLOGIES, EVENT, LINEAR_BASE, MODEL, PERFECT, PERSISTENCE
 from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.runs import Run
-from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
+from sstcast.scores.score_files import best_climatology, best_of, comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, verdict
 from sstcast.scores.system_records import BASE, WITHOUT, of_role, shown_names
 from sstcast.types import Scores
@@ -56,6 +57,47 @@ def summary(metrics: Scores) -> str:
         f"{system['model']}{members}{origin}, {metrics['protocol']} protocol, {metrics['forecasts']} {scored}, "
         f"{first} to {last}{weak}"
     )
+
+
+def squared_error(metrics: Scores) -> str:
+    """Compare the squared error of the first system in a line that needs no knowledge of the systems' kinds.
+
+    It is set beside that of the best climatology and of persistence, and then, with its interval, beside that of
+    the strongest linear rival. Empty if none of them was scored.
+    """
+    system = first_system(metrics)
+    plain, rivals = {*CLIMATOLOGIES, BASELINES[PERSISTENCE]}, []
+    for article, models in (("the ", CLIMATOLOGIES), ("", [BASELINES[PERSISTENCE]]), ("", {*LINEAR} - plain)):
+        name = best_of(metrics, models)
+        compared = {} if name is None else comparison(metrics, "mse", system, name)
+        if (skill := skill_of(compared)) is not None:
+            interval = "" if plain.issuperset(models) else f", {_span(skill, compared['interval'])}"
+            rivals.append((f"{_below(skill)} {article}{name}", interval))
+    told = ", ".join(text for text, interval in rivals if not interval)
+    told = "; ".join(filter(None, [told, *(text + interval for text, interval in rivals if interval)]))
+    of = f" of {system}" * (metrics["kind"] == "hindcast")
+    return f"squared error{of} {told}" if told else ""
+
+
+def _below(skill: float) -> str:
+    """Say how far a squared error lies below another one, or above it."""
+    return f"{_percent(skill)} {'above' if skill < 0 else 'below'}"
+
+
+def _span(skill: float, ends: Sequence[float | None]) -> str:
+    """Write the interval of a ratio as per cent below or above 1, each end with this word if they differ."""
+    low, high = ends
+    if low is None or high is None:
+        return "too few dates for an interval"
+    skills = [1 - high, 1 - low] if skill >= 0 else [1 - low, 1 - high]
+    if len({end < 0 for end in (skill, *skills)}) > 1:
+        return " to ".join(map(_below, skills))
+    return f"{_percent(skills[0]).removesuffix(' %')} to {_percent(skills[1])}"
+
+
+def _percent(skill: float) -> str:
+    share = abs(100 * skill)
+    return f"{share:.{0 if share >= 0.95 else 1}f} %"
 
 
 def answers(metrics: Scores, against: Sequence[str] = ()) -> list[str]:

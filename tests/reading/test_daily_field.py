@@ -55,7 +55,9 @@ def test_readers_see_a_folder_and_the_number_of_its_files(tmp_path: Path) -> Non
         (folder / name).touch()
     days = source_of(folder)
     assert days.called("a.nc") == "days, 2 files"
-    assert days.called("sea surface temperature of NOAA (a.nc)") == "sea surface temperature of NOAA (days, 2 files)"
+    assert (
+        days.called("sea surface temperature of NOAA (a.nc)") == "sea surface temperature of NOAA (days, 2 files)"
+    )
     assert days.called("NOAA OISST") == "NOAA OISST (days, 2 files)"
     for other in (folder / "b.nc", "sample", "https://data.example/days", "absent"):
         assert source_of(other).called("a.nc") == "a.nc"

@@ -13,6 +13,7 @@ from sstcast.figures.answers import (
     about_the_distribution,
     answers,
     lines_of_systems,
+    squared_error,
     summary,
     table_of_systems,
 )
@@ -39,7 +40,7 @@ def test_an_evaluation_is_answered_in_a_hundred_columns_and_its_tables_follow_if
     assert len(lines) < 20
     assert max(map(len, lines[:-1])) <= 100
     text = " ".join(short.split())
-    assert text.startswith(f"small: {summary(metrics)} RMSE")
+    assert text.startswith(f"small: {squared_error(metrics)}. {summary(metrics)}. RMSE")
     assert all(sentence in text for sentence in answers(metrics))
     printing._print_once.cache_clear()
     code, long, _ = command("evaluate", scored.folder, "--tables")
@@ -47,6 +48,37 @@ def test_an_evaluation_is_answered_in_a_hundred_columns_and_its_tables_follow_if
     assert long.startswith(short.removesuffix(f"{lines[-1]}\n"))
     assert long.count("All leads, °C") == 1
     assert "All leads, °C" not in short
+
+
+@pytest.mark.parametrize(
+    ("ratios", "rival", "expected"),
+    [
+        ((0.47, 0.39), (0.98, [0.97, 0.99]), "53 % below the {}, 61 % below persistence; 2 % below {}, 1 to 3 %"),
+        ((1.2, 0.5), (1.05, [1.02, 1.08]), "20 % above the {}, 50 % below persistence; 5 % above {}, 2 to 8 %"),
+        (
+            (1.0, 1.004),
+            (0.996, [0.98, 1.01]),
+            "0.0 % below the {}, 0.4 % above persistence; 0.4 % below {}, 1 % above to 2 % below",
+        ),
+        (
+            (0.5, 0.5),
+            (1.5, [None, None]),
+            "50 % below the {}, 50 % below persistence; 50 % above {}, too few dates for an interval",
+        ),
+    ],
+)
+def test_the_first_line_needs_no_knowledge_of_systems(
+    metrics: dict[str, Any], ratios: tuple[float, float], rival: tuple[float, list[float]], expected: str
+) -> None:
+    of_model = metrics["ratios"]["mse"]["model"]
+    mse = {name: of["degC"]["mse"] for name, of in metrics["scores"].items() if name != "model"}
+    climate = min((name for name in mse if "climatology" in name), key=mse.__getitem__)
+    linear = min((name for name in mse if name == "damped persistence" or "ridge" in name), key=mse.__getitem__)
+    of_model[climate]["ratio"], of_model["persistence"]["ratio"] = ratios
+    of_model[linear] |= {"ratio": rival[0], "interval": rival[1]}
+    assert squared_error(metrics) == f"squared error {expected.format(climate, linear)}"
+    metrics["kind"], metrics["systems"]["model"]["model"] = "hindcast", "ridge"  # which is not its own rival
+    assert squared_error(metrics) == f"squared error of model {expected.format(climate, linear)}"
 
 
 def test_sentences_have_the_numbers_of_the_metrics(metrics: dict[str, Any]) -> None:

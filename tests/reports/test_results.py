@@ -1,5 +1,6 @@
 """The fields that reports and maps show, and the files that the command `map` leaves."""
 
+import re
 import shutil
 from functools import partial
 from pathlib import Path
