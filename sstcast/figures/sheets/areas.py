@@ -33,7 +33,7 @@ def areas(metrics: Scores, label: str) -> list[Sheet]:
     first = next(iter(by_area.values()))
     weeks, shares = len(first[system]["by_week"]["covered_80"]), list(first[system]["share"])
     plain = [best_climatology(metrics), best_of(metrics, [BASELINES[PERSISTENCE]])]
-    beside = [key for key in plain if key in first and key != system]
+    beside = [key for key in plain if key is not None and key in first and key != system]
     header = ["CRPS", "RMSE", *beside, "spread / error", "in 80 %", *(f"week {week + 1}" for week in range(weeks))]
     header += [f"Brier, {share} %" for share in shares]
     rows = []
