@@ -94,7 +94,8 @@ def heatwaves(
     from sstcast.extremes.records import Question, events_of_record
     from sstcast.forecasting.forecast_events import events_of_forecast, open_if_forecast
 
-    days = field_source(from_pandas(data), region=region, variable=variable, units=units, gaps=gaps)
+    source = from_pandas(data)  # is held as long as this variable
+    days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
     definition = Definition(percentile, shortest, longest_gap, window, smooth)
     question = Question(read_places(places) or None, cold, baseline, years, dhw, definition, above, below)
     question.check()
