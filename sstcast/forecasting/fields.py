@@ -15,6 +15,7 @@ from sstcast.runs import Run
 from sstcast.storage.cf import describe, references
 
 FIELD = ("init_time", "lead", "lat", "lon")
+FILLED = "filled"  # attribute of a forecast: the days of its history that were filled
 
 
 def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> xr.Dataset:

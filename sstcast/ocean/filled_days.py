@@ -23,9 +23,14 @@ def shares_on(prepared: Prepared, days: Days) -> NDArray[np.float64]:
     return shares.reshape(days.shape)
 
 
+def may_begin(shares: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return on which days a forecast may begin, by the share of the sea that was filled on each."""
+    return shares <= MOST_FILLED
+
+
 def is_known(prepared: Prepared, dates: Days) -> NDArray[np.bool_]:
-    """Return on which `dates` at most `MOST_FILLED` of the sea was filled, so that forecasts from them count."""
-    return shares_on(prepared, dates) <= MOST_FILLED
+    """Return on which `dates` of the record forecasts may begin, so that those from them are scored."""
+    return may_begin(shares_on(prepared, dates))
 
 
 def check_test_dates(prepared: Prepared, every: int = 1) -> None:
