@@ -7,7 +7,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.extremes.above import ABOVE, Temperatures, exceeds
-from sstcast.forecasting.areas import on_cells
+from sstcast.forecasting.fields import on_cells
 from sstcast.forecasting.heatwaves import probability
 from sstcast.forecasting.place_periods import periods_of
 from sstcast.types import Array
@@ -66,7 +66,7 @@ def days_of_places(
     Args:
         fields: a forecast from one initial date with the fields of `with_temperatures`.
         count: the number of places.
-        points, cells: the numbers of the points among the places, and of their cells (see `areas.on_cells`).
+        points, cells: the numbers of the points among the places, and of their cells (see `fields.on_cells`).
         areas: the numbers of the areas.
         means: samples `[lead, area, sample]` of their means in degC, None without areas.
 

@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events
+from sstcast.forecasting.fields import on_cells
 from sstcast.forecasting.samples import CELLS_AT_ONCE, ErrorsOfCells, sampled
 from sstcast.forecasting.spread import QUANTILES
 from sstcast.geo import area_weights
@@ -106,9 +107,3 @@ def cells_of(fields: xr.Dataset) -> tuple[NDArray[np.bool_], Array, Array]:
     hot = on_cells(fields, "sst_past") > on_cells(fields, "heatwave_threshold_past")
     margin = on_cells(fields, "sst") - on_cells(fields, "heatwave_threshold")
     return hot, margin, on_cells(fields, "sst_spread")
-
-
-def on_cells(fields: xr.Dataset, name: str) -> Array:
-    """Return the values `[..., cell]` of a field of a forecast in the cells in which its `sst` is not NaN."""
-    ocean = fields["sst"].notnull().isel(init_time=0, lead=0).values
-    return np.asarray(fields[name].isel(init_time=0).transpose(..., "lat", "lon").values[..., ocean])

@@ -13,6 +13,7 @@ from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.storage.cf import describe, references
+from sstcast.types import Array
 
 FIELD = ("init_time", "lead", "lat", "lon")
 FILLED = "filled"  # attribute of a forecast: the days of its history that were filled
@@ -56,6 +57,12 @@ def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
     anomaly = (forecast * scale).mean("member", skipna=False)
     fields = {"sst": anomaly + climatology, "sst_anomaly": anomaly}
     return xr.Dataset(fields).transpose(*FIELD).astype("float32")
+
+
+def on_cells(fields: xr.Dataset, name: str) -> Array:
+    """Return the values `[..., cell]` of a field of a forecast in the cells in which its `sst` is not NaN."""
+    ocean = fields["sst"].notnull().isel(init_time=0, lead=0).values
+    return np.asarray(fields[name].isel(init_time=0).transpose(..., "lat", "lon").values[..., ocean])
 
 
 def described(

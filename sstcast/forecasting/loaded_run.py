@@ -24,7 +24,7 @@ from sstcast.extremes.heatwaves import FREEZING, LAYOUT, MARGIN_DAYS, limits_of,
 from sstcast.extremes.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.extremes.terciles import terciles_of
 from sstcast.forecasting.above import with_temperatures
-from sstcast.forecasting.areas import on_cells, with_interval_of_area
+from sstcast.forecasting.areas import with_interval_of_area
 from sstcast.forecasting.fields import FILLED, described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import Trajectories, with_heatwaves, without_events
 from sstcast.forecasting.history import (
@@ -38,14 +38,7 @@ from sstcast.forecasting.history import (
 from sstcast.forecasting.places import with_place_events, with_places
 from sstcast.forecasting.plausible import check_forecast
 from sstcast.forecasting.run_places import AskedPlaces
-from sstcast.forecasting.samples import (
-    MAX_CELLS_UNASKED,
-    MOST_SAMPLES,
-    SAMPLES,
-    ErrorPaths,
-    ErrorsOfCells,
-    sampled,
-)
+from sstcast.forecasting.samples import MOST_SAMPLES, SAMPLES, ErrorPaths, ErrorsOfCells, with_samples
 from sstcast.forecasting.spread import Spread, calibrated, spread_file, with_distribution
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.terciles import with_terciles
@@ -54,7 +47,7 @@ from sstcast.log import LOG, warn_once
 from sstcast.models import LINEAR
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import last_test
-from sstcast.places.places import OUTLINES
+from sstcast.places.places import OUTLINES, Places
 from sstcast.predictors.predictors import (
     check_known,
     describe_predictors,
@@ -72,6 +65,7 @@ from sstcast.storage.artefacts import as_text, digest
 from sstcast.storage.cf import CONVENTIONS
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, is_own, is_own_ocean, ocean_of
+from sstcast.types import Array
 
 if TYPE_CHECKING:
     from sstcast.forecasting.system import ForecastSystem
@@ -314,28 +308,31 @@ class LoadedRun:
         """Forecast from a checked history, of which the models read the last `count` days (see `forecast`)."""
         from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
 
-        all_standard = with_predictors(
-            self.normals.anomalies_of(history).compute(), self.data, self._folder, given
-        )
-        read = self._check_predictors(all_standard["time"].values[-count:], given)
-        standard = all_standard.isel(time=slice(-self.data.history, None))
+        days = with_predictors(self.normals.anomalies_of(history).compute(), self.data, self._folder, given)
+        days_read, standard = (days.isel(time=slice(-length, None)) for length in (count, self.data.history))
+        of_predictors = self._check_predictors(days_read["time"].values, given)
         limits = limits_of(self.prepared)
-        anomalies = self.system.predict(with_earlier(standard, all_standard))
-        record = self.prepared.open_anomalies()
-        days_read = all_standard.isel(time=slice(-count, None))
-        where, model = str(self.run.folder), self.config.model.name
-        check_forecast(in_degrees(anomalies, standard), days_read, record, where, model)
+        anomalies = self.system.predict(with_earlier(standard, days))
+        record, where = self.prepared.open_anomalies(), str(self.run.folder)
+        check_forecast(in_degrees(anomalies, standard), days_read, record, where, self.config.model.name)
         anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
         self.prepared.shared.clear()  # windows and sums of the fits, which are as large as the record
-        fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
+        fields = fields.merge(_past(days.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
         fields = with_temperatures(fields, Temperatures(extras.above, extras.below), limits[FREEZING])
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         for name in (FREEZING, MMM):  # of the statistics for this date
             fields[name] = limits[name].where(ocean).expand_dims(init_time=fields["init_time"])
-        fields = self._with_samples(fields, limits[FREEZING], extras.samples, extras.asked)
+        paths, lowest = ErrorPaths.of(self.prepared, ocean.values), limits[FREEZING].values[ocean.values]
+        errors = paths.errors_of_all(fields["init_time"].values[0], extras.samples)
+        if errors is not None:
+            fields = with_interval_of_area(fields, errors)
+        if extras.asked is not None:
+            fields = self._with_places(fields, extras.asked, paths, errors, lowest)
+        if errors is not None and extras.samples:
+            fields = with_samples(fields, errors, lowest)
         if (known := fields.sizes["past"]) <= MARGIN_DAYS:
             needed = f"events need {MARGIN_DAYS + 1} observed days, but the history has {known}: none is forecast"
             warn_once(f"{self.run.folder}: {needed}")
@@ -345,11 +342,16 @@ class LoadedRun:
                 in_degrees(anomalies.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))
             ]
             fields["sst_member"] = xr.concat(member_sst, "member").assign_coords(member=np.arange(len(member_sst)))
-        name, data, day = (
-            self.run.folder.resolve().name,
-            describe_history(history[-count:]),
-            history.indexes["time"][-1],
-        )
+        recipe = as_text(self.recipe(history, extras, given))
+        outlines = {} if extras.asked is None else {OUTLINES: extras.asked.places.geojson}
+        return self._described(fields, history[-count:], recipe, outlines | of_predictors)
+
+    def _described(
+        self, fields: xr.Dataset, history: xr.DataArray, recipe: str, attributes: dict[str, str]
+    ) -> xr.Dataset:
+        """Add the attributes of a forecast from the days of a history, and some more."""
+        name, data = self.run.folder.resolve().name, describe_history(history)
+        day = history.indexes["time"][-1]
         if later := self._learnt_later(day.date()):
             warn_once(f"{self.run.folder}: {later}")
         comment = "; ".join(filter(None, (self.prepared.note, later)))
@@ -366,9 +368,8 @@ class LoadedRun:
             date_created=timestamp,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, extras, given)),
-            **({} if extras.asked is None else {OUTLINES: extras.asked.places.geojson}),
-            **read,
+            recipe=recipe,
+            **attributes,
             **({FILLED: filled} if filled else {}),
             **({"comment": comment} if comment else {}),
             made_from=as_text(made_from(self.data)),
@@ -378,53 +379,46 @@ class LoadedRun:
             **({"heatwave_base_period": f"only {short_period}"} if short_period else {}),
         )
 
-    def _with_samples(
-        self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None, asked: AskedPlaces | None
+    def _with_places(
+        self, fields: xr.Dataset, asked: AskedPlaces, paths: ErrorPaths, errors: Array | None, lowest: Array
     ) -> xr.Dataset:
-        """Add what follows from joint samples: the interval of the share of the sea, places, and the samples
-        themselves.
+        """Add the forecast of places, and what their events are detected from.
 
-        Without `samples`, the interval is left out if there are too few training days for it, or too many cells.
+        Without the `errors` of all cells, those of the cells of the places are drawn from the `paths`.
         """
-        ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
-        paths, day = ErrorPaths.of(self.prepared, ocean.values), fields["init_time"].values[0]
-        lowest = freezing_point.values[ocean.values]
-        unasked = samples is None and len(lowest) <= MAX_CELLS_UNASKED and paths.enough(day, SAMPLES)
-        errors = paths.standard_errors(day, samples or SAMPLES) if samples or unasked else None
-        extended = fields if errors is None else with_interval_of_area(fields, errors)
-        if asked is not None:
-            weights = asked.places.weights(self.normals.fraction, ocean.values)
-            of_places: Any = errors
-            if errors is None:
-                sampled_places = np.ones(len(asked.places), bool)
-                if not paths.enough(day, SAMPLES):
-                    lacks = "points have no means of weeks" + ", and areas no forecast" * asked.places.kept
-                    LOG.info(f"{self.run.folder}: too few training days for joint samples: {lacks}")
-                    sampled_places = ~asked.places.are_points
-                    if asked.places.kept:
-                        weights.data[np.repeat(sampled_places, np.diff(weights.indptr))] = 0
-                        weights.eliminate_zeros()
-                used = np.asarray(weights[sampled_places].sum(0)).ravel()[ocean.values.ravel()] > 0
-                if used.any():
-                    of_places = ErrorsOfCells(paths.standard_errors(day, SAMPLES, used), used)
-            trajectories = Trajectories(self.spread.correlation)
-            extended = with_places(extended, asked.places, weights, asked.shares, of_places, lowest, trajectories)
-            if weights.nnz:
-                base, areas = None, np.flatnonzero(~asked.places.are_points & (np.diff(weights.indptr) > 0))
-                if areas.size:
-                    days = self.prepared.open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
-                    of_areas_only = replace(asked.places, places=tuple(asked.places.places[n] for n in areas))
-                    base = series_of_places(days, of_areas_only, weights[areas])
-                extended = with_place_events(extended, base, asked.places, weights, of_places, lowest)
-        if not samples or errors is None:
-            return extended
-        mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
-        values = np.full((1, samples, *fields["sst"].shape[1:]), np.nan, np.float32)
-        for lead in range(len(mean)):
-            values[0, :, lead, ocean.values] = sampled(mean[lead], spread[lead], errors[lead], lowest)
-        dims = ("init_time", "sample", "lead", "lat", "lon")
-        numbers = np.arange(1, samples + 1, dtype=np.int32)
-        return extended.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
+        places, weights = asked.places, asked.places.weights(self.normals.fraction, paths.cells)
+        drawn: Array | ErrorsOfCells | None = errors
+        if errors is None:
+            drawn = self._errors_of_places(places, weights, paths, fields["init_time"].values[0])
+        trajectories = Trajectories(self.spread.correlation)
+        fields = with_places(fields, places, weights, asked.shares, drawn, lowest, trajectories)
+        if not weights.nnz:
+            return fields
+        base, areas = None, np.flatnonzero(~places.are_points & (np.diff(weights.indptr) > 0))
+        if areas.size:
+            days = self.prepared.open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
+            of_areas_only = replace(places, places=tuple(places.places[n] for n in areas))
+            base = series_of_places(days, of_areas_only, weights[areas])
+        return with_place_events(fields, base, places, weights, drawn, lowest)
+
+    def _errors_of_places(
+        self, places: Places, weights: Any, paths: ErrorPaths, day: np.datetime64
+    ) -> ErrorsOfCells | None:
+        """Draw the errors of the cells of places, None if no place needs them.
+
+        If there are too few training days, points do without. So do areas that the run kept: they lose their
+        `weights`, and so have no forecast. Raises SSTCastError for others (see `ErrorPaths.starts`).
+        """
+        need = np.ones(len(places), bool)
+        if not paths.enough(day, SAMPLES):
+            lacks = "points have no means of weeks" + ", and areas no forecast" * places.kept
+            LOG.info(f"{self.run.folder}: too few training days for joint samples: {lacks}")
+            need = ~places.are_points
+            if places.kept:
+                weights.data[np.repeat(need, np.diff(weights.indptr))] = 0
+                weights.eliminate_zeros()
+        used = np.asarray(weights[need].sum(0)).ravel()[paths.cells.ravel()] > 0
+        return ErrorsOfCells(paths.standard_errors(day, SAMPLES, used), used) if used.any() else None
 
 
 def load_run(folder: Path, where: FieldSource = OWN) -> LoadedRun:

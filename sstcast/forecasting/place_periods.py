@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.extremes.terciles import WEEK, whole_weeks
-from sstcast.forecasting.areas import HAZEN, on_cells
+from sstcast.forecasting.areas import HAZEN
+from sstcast.forecasting.fields import on_cells
 from sstcast.forecasting.heatwaves import CELLS_AT_ONCE, Trajectories
 from sstcast.forecasting.samples import ErrorsOfCells, sampled
 from sstcast.forecasting.spread import QUANTILES
@@ -34,7 +35,7 @@ def means_of_cells(
 ) -> Array:
     """Return samples of the mean over each period in some cells, `[period, cell, sample]`, in degC.
 
-    `cells` count as in `areas.on_cells`. `errors` and `lowest` are those of `places.with_places`.
+    `cells` count as in `fields.on_cells`. `errors` and `lowest` are those of `places.with_places`.
     """
     mean, spread = (on_cells(fields, name)[:, cells] for name in ("sst", "sst_spread"))
     periods = periods_of(len(mean))

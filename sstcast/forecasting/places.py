@@ -20,7 +20,8 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.above import SIDES
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits, where_defined
 from sstcast.forecasting.above import days_of_places
-from sstcast.forecasting.areas import area_means, cells_of, heatwave_shares, on_cells
+from sstcast.forecasting.areas import area_means, cells_of, heatwave_shares
+from sstcast.forecasting.fields import on_cells
 from sstcast.forecasting.heatwaves import Trajectories, first_event, running_event
 from sstcast.forecasting.place_periods import (
     OF_PERIOD,

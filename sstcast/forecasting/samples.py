@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import MARGIN_DAYS
+from sstcast.forecasting.fields import on_cells
 from sstcast.names import DAY
 from sstcast.ocean.prepared import Prepared
 from sstcast.progress import tracked
@@ -105,6 +107,15 @@ class ErrorPaths:
         within = (days >= first) & (days + (self.length - 1) * DAY <= last)
         other_days = np.abs(days - date) >= self.length * DAY
         return np.flatnonzero(within & other_days & (np.abs(day_offset) <= REACH))
+
+    def errors_of_all(self, init_time: np.datetime64, samples: int | None) -> Array | None:
+        """Return the errors of all cells in so many `samples`, by default 100, or None if it is 0.
+
+        By default, it is also None if there are too few training days for the samples, or too many cells. See
+        `standard_errors`.
+        """
+        unasked = samples is None and self.cells.sum() <= MAX_CELLS_UNASKED and self.enough(init_time, SAMPLES)
+        return self.standard_errors(init_time, samples or SAMPLES) if samples or unasked else None
 
     def standard_errors(
         self, init_time: np.datetime64, count: int, cells: NDArray[np.bool_] | None = None
@@ -193,6 +204,26 @@ def sampled(mean: Array, spread: Array, errors: Array, lowest: Array | None = No
     if lowest is not None and not np.isnan(lowest).all():
         np.fmax(samples, lowest[..., None], out=samples)
     return samples
+
+
+def with_samples(fields: xr.Dataset, errors: Array, lowest: Array) -> xr.Dataset:
+    """Add joint samples to a forecast from one initial date.
+
+    Args:
+        fields: `sst` and `sst_spread(init_time, lead, lat, lon)` in degC.
+        errors: standardised errors `[lead or more, cell, sample]` of the cells in which `sst` is not NaN.
+        lowest: the freezing point `[cell]` in degC, NaN where there is none.
+
+    Returns:
+        `fields` with `sst_sample(init_time, sample, lead, lat, lon)` in degC.
+    """
+    ocean, count = fields["sst"].notnull().isel(init_time=0, lead=0).values, errors.shape[-1]
+    mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
+    values = np.full((1, count, *fields["sst"].shape[1:]), np.nan, np.float32)
+    for lead in range(len(mean)):
+        values[0, :, lead, ocean] = sampled(mean[lead], spread[lead], errors[lead], lowest)
+    dims = ("init_time", "sample", "lead", "lat", "lon")
+    return fields.assign(sst_sample=(dims, values)).assign_coords(sample=np.arange(1, count + 1, dtype=np.int32))
 
 
 def _day_of_year(days: Any) -> Any:

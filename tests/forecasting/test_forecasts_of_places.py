@@ -264,8 +264,7 @@ def test_the_forecast_of_cells_stays(made: Run, forecasted: xr.Dataset) -> None:
 def test_areas_of_a_large_region_need_the_samples_of_their_cells_alone(
     made: Run, sites: Path, forecasted: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("loaded_run", "samples"):
-        monkeypatch.setattr(f"sstcast.forecasting.{module}.MAX_CELLS_UNASKED", 3)
+    monkeypatch.setattr("sstcast.forecasting.samples.MAX_CELLS_UNASKED", 3)
     drawn, draw = [], ErrorPaths.standard_errors
 
     def drawing(paths: ErrorPaths, *arguments: Any) -> Any:
