@@ -319,7 +319,8 @@ def update(
             stays with the run until another is given, 0 for none.
 
     Returns:
-        A `line` for the log, the newest `forecast`, and the exit `code`.
+        A `line` for the log, more `lines` of the places of a new forecast, the newest `forecast`, and the exit
+        `code`.
 
     Raises:
         SSTCastError: the run or the date is unusable, the source's days have changed, or the page would be too

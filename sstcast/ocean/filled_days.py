@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.names import DAY
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.splits import starts_of
 from sstcast.reading.gaps import filled_shares
 
 MOST_FILLED = 1e-3  # largest share of the sea that may be filled on an initial date that is scored
@@ -50,7 +50,5 @@ def left_out(prepared: Prepared, every: int = 1) -> int:
 
 def _test_dates(data: DataConfig, every: int) -> Days:
     """Return the initial dates of the test days, of windows that `cut_windows` makes."""
-    first, last = (np.datetime64(day, "ns") for day in data.splits.test)
-    return pd.date_range(
-        first + (data.history - 1) * DAY, last - (data.horizon + 1) * DAY, freq=f"{every}D"
-    ).values
+    days = pd.date_range(*data.splits.test).values
+    return days[starts_of(len(days), data.history, data.horizon)[::every] + data.history - 1]

@@ -255,7 +255,7 @@ def _cell_of_point(
     )
     if not ocean[row, column]:
         rows, columns = np.nonzero(ocean)
-        apart = _kilometres(lat, lon, fraction["lat"].values[rows], fraction["lon"].values[columns])
+        apart = kilometres(lat, lon, fraction["lat"].values[rows], fraction["lon"].values[columns])
         nearest = int(apart.argmin())
         across = abs(columns[nearest] - column)
         if spans_globe(fraction["lon"].values):
@@ -272,7 +272,7 @@ def _cell_of_point(
     return np.array([row * ocean.shape[1] + column])
 
 
-def _kilometres(lat: float, lon: float, lats: Array, lons: Array) -> Array:
+def kilometres(lat: float, lon: float, lats: Array, lons: Array) -> Array:
     """Return the great-circle distances of a point from other points, in km, by the haversine formula."""
     phi, phis, lon_difference = np.radians(lat), np.radians(lats), np.radians(lons - lon)
     half = np.sin((phis - phi) / 2) ** 2 + np.cos(phi) * np.cos(phis) * np.sin(lon_difference / 2) ** 2

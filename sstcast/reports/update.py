@@ -15,8 +15,10 @@ from sstcast.forecasting.fields import FILLED
 from sstcast.forecasting.forecast import LATEST, check_made_from, forecast, read_date
 from sstcast.forecasting.freezing import freezing_point_of
 from sstcast.forecasting.history import RegionStatistics, bring_up_to_date, told_of_cut
-from sstcast.forecasting.run_gaps import gaps_for, keep_gaps
-from sstcast.forecasting.run_places import keep_places, places_for
+from sstcast.forecasting.place_periods import lines_of_places, table_beside
+from sstcast.forecasting.run_gaps import gaps_for, keep_gaps, told_of_stores
+from sstcast.forecasting.run_places import REMEDY as PLACES_REMEDY
+from sstcast.forecasting.run_places import content_of_copy, keep_places, places_for, told_of_places
 from sstcast.forecasting.run_temperatures import keep_temperatures, temperatures_for
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.transfer import OWN
@@ -43,11 +45,16 @@ MEASURED = {metric.name: metric for metric in (rmse, mae, bias)}
 
 @dataclass(frozen=True)
 class Update:
-    """The result of an update: its exit code, a line for the log, and the newest forecast."""
+    """The result of an update: its exit code, a line for the log, the newest forecast, and more lines.
+
+    `lines` are those that `forecast` has of the places of a forecast that was made, of those that the run keeps no
+    longer, and of the days that its stores lack.
+    """
 
     code: int
     line: str
     forecast: Path
+    lines: tuple[str, ...] = ()
 
 
 @silent()
@@ -84,7 +91,7 @@ def update(
             last: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()
             cut = "" if day is not None and day > last else sst.attrs.get(CUT, "")
         issued = forecast_folder / f"forecast-{day or last}.nc"
-        new = not issued.exists()
+        new, places_before = not issued.exists(), content_of_copy(run.places, PLACES_REMEDY)
         if new:
             forecast(run.folder, str(day or last), issued, above=above, below=below, places=places, gaps=gaps)
         else:
@@ -115,8 +122,13 @@ def update(
         *([told_of_cut(last, cut)] if cut else []),
         "" if scores.empty else _in_words(scores),
     ]
+    lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
+    if new:
+        lines += [told_of_stores(run, rule.most)] if rule.most > run.config.data.gaps else []
+        lines += lines_of_places(open_forecast(issued).isel(init_time=-1), table_beside(issued))
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%MZ")
-    return Update(code, f"{now} {run.folder}: {'; '.join(filter(None, parts))}", newest)
+    line = f"{now} {run.folder}: {'; '.join(filter(None, parts))}"
+    return Update(code, line, newest, tuple(filter(None, lines)))
 
 
 def _verify(run: Run, folder: Path, last: dt.date, rule: GapRule) -> tuple[bool, pd.DataFrame]:
