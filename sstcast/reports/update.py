@@ -28,6 +28,7 @@ from sstcast.ocean.filled_days import may_begin
 from sstcast.places.places import Places
 from sstcast.reading.gaps import CUT, GapRule
 from sstcast.reading.reading import open_region
+from sstcast.reports.how_good import scored_run
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
@@ -108,6 +109,7 @@ def update(
         page = forecast_folder / "latest.html"
         newest = max(forecasts_in(forecast_folder).items())[1]
         check_intact(newest, AS_ISSUED)
+        is_first = not page.exists()
         _, page_is_new = write_forecast_page(newest, page, largest=largest, verified=scores)
     down = report.down if report else ""
     file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
@@ -122,6 +124,8 @@ def update(
         *([told_of_cut(last, cut)] if cut else []),
         "" if scores.empty else _in_words(scores),
     ]
+    if is_first and scored_run(newest, open_forecast(newest)) is None:
+        parts.append(f"`sstcast evaluate {run.folder}`, run once, lets the page say how good its forecasts are")
     lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
     if new:
         lines += [told_of_stores(run, rule.most)] if rule.most > run.config.data.gaps else []
@@ -198,7 +202,9 @@ def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
 def _in_words(scores: pd.DataFrame) -> str:
     lead = min(scores.index, key=lambda lead: abs(lead - 7))
     row = scores.loc[lead]
+    count = int(row["forecasts"])
+    forecasts = counted(count, "forecast") + " alone" * (count == 1)
     return (
-        f"day {lead:g} of {row['forecasts']:g} forecasts: RMSE {row['rmse']:.2f} °C "
+        f"day {lead:g} of {forecasts}: RMSE {row['rmse']:.2f} °C "
         f"(persistence {row['rmse_persistence']:.2f}, climatology {row['rmse_climatology']:.2f})"
     )
