@@ -77,10 +77,11 @@ def write_alerts(issued: Mapping[dt.date, Path], per_cent: int | None, remedy: s
     part = f"{counted(undefined, 'place')} {have} no event defined" if undefined else ""
     if held == alerts:
         return Alerts(part=part)
+    lines = [_line(alert, place, horizon) for alert, place in zip(alerts, found, strict=True) if alert["new"]]
+    lines += filter(None, [_worth(issued[newest], per_cent)] if lines else [])
     with atomic(file) as temporary:
         temporary.write_text(json.dumps(alerts, indent=1) + "\n")
-    lines = [_line(alert, place, horizon) for alert, place in zip(alerts, found, strict=True) if alert["new"]]
-    return Alerts(True, part, (*lines, *filter(None, [_worth(issued[newest], per_cent)] if lines else [])))
+    return Alerts(True, part, tuple(lines))
 
 
 def _held(file: Path) -> list[dict[str, Any]] | None:
