@@ -42,6 +42,7 @@ def forecast(
     shares: tuple[float, ...] = (),
     above: tuple[float, ...] | None = None,
     below: tuple[float, ...] | None = None,
+    why: bool = False,
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
@@ -53,7 +54,8 @@ def forecast(
     With `places`, or those of the run (see `run_places`), it also holds their forecast (see `forecasting.places`),
     and the file `FORECAST-places.csv` beside it has the same as a table. `shares` are in per cent. Days `above`
     and `below` temperatures in degC, or those of the run (see `run_temperatures`), have their probability in every
-    cell and place. Places and temperatures of the run's own ocean stay with it.
+    cell and place. Places and temperatures of the run's own ocean stay with it. With `why`, it also holds what
+    each part of what is read contributes (see `forecasting.why`).
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -62,7 +64,7 @@ def forecast(
     run = Run.open(folder)
     asked = places_for(run, places, shares)
     temperatures = temperatures_for(run, above, below)
-    extras = Extras(members, samples, asked, *temperatures)
+    extras = Extras(members, samples, asked, *temperatures, why)
     if out is not None:
         out = _checked_out(out, asked)
     # Lock first, so that an unwritable folder fails at once.
