@@ -49,7 +49,7 @@ def forecasted(made: Run, sites: Path, tmp_path_factory: pytest.TempPathFactory)
         path, new = forecast(made.folder, DATE, out, samples=SAMPLES, places=Places.read(sites), shares=(20, 60))
     assert new
     assert [line for line in lines if "base period" not in line] == [
-        "elsewhere: lies outside the region, 170,173,-12,-10, so it has no forecast",
+        "elsewhere: lies outside the region, 170,173,-12,-10, so it is left out",
         "park: 100% of its area are in 16 ocean cells, from 171 to 172 degrees east",
         f"{path.with_name('f-places.csv')}: 3 places",
     ]
