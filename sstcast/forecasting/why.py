@@ -179,10 +179,12 @@ def lines_of_why(forecast: xr.Dataset) -> list[str]:
         total, sizes = float(place.sum(skipna=False)), dict(zip(names, place.values.tolist(), strict=True))
         if np.isnan(total):
             continue
-        side = "from" if abs(total) < SMALLEST else "above" if total > 0 else "below"
         told = [name for name in sorted(names, key=lambda name: -abs(sizes[name])) if abs(sizes[name]) >= SMALLEST]
-        of_parts = ", ".join(f"{name} {sizes[name]:+.1f}" for name in told)
-        lines.append(f"{place['place'].item()}, {when}: {total:+.1f} degC {side} normal: {of_parts or 'no part'}")
+        of_parts = ", ".join(f"{name} {sizes[name]:+.1f}" for name in told) or "no part"
+        anomaly = (
+            f"{total:+.1f} degC {'above' if total > 0 else 'below'}" if abs(total) >= SMALLEST else "0.0 degC from"
+        )
+        lines.append(f"{place['place'].item()}, {when}: {anomaly} normal: {of_parts}")
     return lines
 
 

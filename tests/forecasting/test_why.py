@@ -28,7 +28,7 @@ DAYS = pd.date_range(end="2004-02-26", periods=365)  # the forecast goes over th
 OCEAN = np.ones((ROWS, COLS), bool)
 OCEAN[:2, :3] = False
 ALL = {"memory": True, "stencil": True}
-FURTHER = {"nino": "index", "memory": "grid"}  # a predictor may have the name of a part
+FURTHER = {"nino": "index", "memory": "grid", "ahead": "forecast"}  # a predictor may have the name of a part
 BOXES = (1, 3, 7, 15, 0)
 # Whole around the globe, but no tile of these systems goes around it.
 REGION = Region(lon=(0, 360), lat=(-40, 40), tile=(ROWS, COLS))
@@ -36,12 +36,14 @@ Read = dict[str, np.ndarray]  # of SST, an index and a field, on all days
 
 
 def days_read() -> xr.Dataset:
-    """Return days of noise. The index lacks its second summary, and the field cells of each day and some days."""
+    """Return days of noise. The index lacks a summary, the field cells and days, the forecast cells and leads."""
     random = np.random.default_rng(0)
     sst, field = random.standard_normal((2, len(DAYS), ROWS, COLS)).astype(np.float32)
     index = random.standard_normal((len(DAYS), 2)).astype(np.float32)
     field[random.random(field.shape) < 0.2], field[:, ~OCEAN], field[-40:-30], index[-1, 1] = (np.nan,) * 4
     sst[:, ~OCEAN] = np.nan
+    ahead = random.standard_normal((len(DAYS), HORIZON, ROWS, COLS)).astype(np.float32)
+    ahead[:, 5:], ahead[:, :, :, 4:7] = np.nan, np.nan
     scale = random.uniform(0.3, 1.5, (366, ROWS, COLS)).astype(np.float32)
     dims = ("time", "lat", "lon")
     return xr.Dataset(
@@ -49,6 +51,7 @@ def days_read() -> xr.Dataset:
             "anomaly": (dims, sst),
             "predictor_nino": (("time", "summary"), index),
             "predictor_memory": (dims, field),
+            "predictor_ahead": (("time", "ahead", *dims[1:]), ahead),
             "ocean_mask": (dims[1:], OCEAN),
             "scale": (("dayofyear", *dims[1:]), scale),
         },
@@ -113,7 +116,13 @@ def with_predictors(model: Any, read: Read) -> np.ndarray:
         x += [mean[last - lag] for lag in lags for mean in means]
         if model.system.inputs.memory:
             x += [mean[last + 1 - end : last + 1 - begin].mean(0) for mean in means for begin, end in PERIODS]
-    return forecast + np.stack([*x, known[-1][OCEAN]], 1) @ model.of_memory[:, 0].numpy()
+    forecast = forecast + np.stack([*x, known[-1][OCEAN]], 1) @ model.of_memory[:, 0].numpy()
+    ahead = read["ahead"][-1][:, OCEAN].T
+    known = np.isfinite(ahead[:, :1])
+    means = [box_mean(np.nan_to_num(read["sst"]), OCEAN, size)[:, OCEAN] for size in sizes]
+    beside = np.stack([mean[last - lag] for lag in lags for mean in means], 1)
+    x = [np.nan_to_num(ahead), forecast * known, beside * known, known]
+    return forecast + np.concatenate(x, 1) @ model.of_ahead[:, 0].numpy()
 
 
 def of_trend(model: Any, read: Read) -> np.ndarray:
@@ -149,8 +158,7 @@ NUMPY: dict[str, Callable[[Any, Read], np.ndarray]] = {
 def superposed(forecast_of: Callable[[Read], np.ndarray], history: int, parts: list[str]) -> dict[str, np.ndarray]:
     """Return the forecast of each part with all else at 0 less that of zeros, as a map `[lead, lat, lon]`."""
     days = days_read()
-    read: Read = {"sst": days["anomaly"].values, "nino": days["predictor_nino"].values}
-    read["memory"] = days["predictor_memory"].values
+    read = {"sst": days["anomaly"].values} | {name: days[f"predictor_{name}"].values for name in FURTHER}
     ago = len(DAYS) - 1 - np.arange(len(DAYS))  # days before the initial date
     of_sst = {
         "last_week": ago < min(7, history),
@@ -199,8 +207,12 @@ def explained(system: Models | Combination) -> tuple[xr.DataArray, xr.DataArray]
         ("ridge", {"history": 5}, "last_week"),
         ("multiscale-ridge", ALL, "last_week history memory"),
         ("local-ridge", ALL, "last_week history memory"),
-        ("ridge", {"predictors": FURTHER}, "last_week history predictor_nino predictor_memory"),
-        ("local-ridge", {"predictors": FURTHER} | ALL, "last_week history memory predictor_nino predictor_memory"),
+        ("ridge", {"predictors": FURTHER}, "last_week history predictor_nino predictor_memory predictor_ahead"),
+        (
+            "local-ridge",
+            {"predictors": FURTHER} | ALL,
+            "last_week history memory predictor_nino predictor_memory predictor_ahead",
+        ),
     ],
 )
 def test_a_linear_system_is_the_sum_of_its_parts(name: str, options: dict[str, Any], parts: str) -> None:
@@ -251,7 +263,7 @@ def test_a_combination_weights_its_parts_by_lead() -> None:
     inner, outer = np.array([[0.2, 0.8], [0.7, 0.3]]), np.array([[0.4, 0.6], [0.9, 0.1]])
     found, forecast = explained(Combination([Combination([ridge, networks], inner), persistence], outer))
     of_sst = ["last_week", "history", "memory"]
-    parts = [*of_sst, "predictor nino", "predictor memory"]
+    parts = [*of_sst, *(f"predictor {name}" for name in FURTHER)]
     members = explained(networks)[1].mean("member").values
     of_parts = [
         (superposed(lambda read: with_predictors(ridge.models[0], read), HISTORY, [*parts, "constant"]), 0, 0),
@@ -372,7 +384,7 @@ def test_a_line_tells_the_parts_in_order_of_size() -> None:
     assert line == (
         "farm, 5 days: -0.6 degC below normal: constant -0.4, predictor memory -0.3, network +0.2, memory -0.1"
     )
-    assert lines_of_why(of_place(True, memory=0.01)) == ["farm, week 1: +0.0 degC from normal: no part"]
+    assert lines_of_why(of_place(True, memory=0.01)) == ["farm, week 1: 0.0 degC from normal: no part"]
     assert not lines_of_why(of_place(True, memory=np.nan))
     assert not lines_of_why(cold.drop_vars("place_contribution"))
 
