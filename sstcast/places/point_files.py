@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, reading
 from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset
-from sstcast.storage.csv_files import MAX_HEADER, read_table
+from sstcast.storage.csv_files import MAX_HEADER, check_not_repeated, opened, read_table
 
 COLUMN_NAMES = {  # what a column holds, and its names in files, in lower case
     "time": ("time", "datetime", "date_time", "date", "timestamp", "obs_time", "juld"),
@@ -105,7 +105,7 @@ def columns_of(
     """Return the known columns of those of a file, in which `temperature` is the one of the temperatures.
 
     Without that, it is the first with a known name. Raises SSTCastError, which says what to `give`, if one that is
-    `needed` is absent.
+    `needed` is absent, or if one is there several times.
     """
     lower = {str(name).strip().lower(): name for name in raw.columns}
     dates: pd.Series[Any] | None = None  # to which the parts in other columns are added
@@ -127,6 +127,7 @@ def columns_of(
     if absent := [key for key in needed if key not in names]:
         columns = ", ".join(map(str, raw.columns))[:200]
         raise SSTCastError(f"{path}: no column for {', '.join(absent)} among {columns}; {give}")
+    check_not_repeated(path, raw.columns, *map(str, names.values()))
     depths = [lower[name] for name in COLUMN_NAMES["depth"] if name in lower]
     names.pop("depth", None)
     for name in depths:
@@ -209,7 +210,7 @@ def _stored_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, An
         if find_spec("pyarrow") is None:
             raise SSTCastError(f"{path}: reading it needs pyarrow; run: pip install 'sstcast[parquet]'")
         return pd.read_parquet(path, engine="pyarrow"), {}
-    with path.open(encoding="utf-8", errors="replace") as lines:
+    with opened(path) as lines:
         header, second = (lines.readline(MAX_HEADER).lstrip("#").split() for _ in range(2))
     if "WTMP" in header:  # of NDBC, whose header is a comment, as the units below it are
         raw = pd.read_csv(

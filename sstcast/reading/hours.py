@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -19,7 +20,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.names import DAY
 from sstcast.reading.fields import VALUES_AT_ONCE
 from sstcast.reading.sea import COLDEST, OUTSIDE, WARMEST, place_of
-from sstcast.reading.valid_days import MEAN, ROUNDING_TIME, Periods, Times, floored
+from sstcast.reading.valid_days import MEAN, ROUNDING_TIME, Periods, Times, floored, joined
 
 SECOND, HOUR = np.timedelta64(1, "s"), np.timedelta64(3600, "s")
 LONGEST = 12 * HOUR  # usual step
@@ -143,6 +144,44 @@ def daily_means(
     coordinates = {name: values for name, values in field.coords.items() if along not in values.dims}
     coordinates |= {along: steps.days.astype("datetime64[ns]")} if steps.days.dtype.kind == "M" else {}
     return xr.DataArray(da.concatenate(blocks, axis), coordinates, field.dims, field.name, field.attrs)
+
+
+def days_of_series(
+    values: NDArray[Any], found: Periods, attributes: Mapping[str, Any], where: str
+) -> tuple["pd.Series[float]", str]:
+    """Return the means of days of UTC of a series by day, and how its `values` at one place are read.
+
+    Of values at instants that are not on the hour, the means of each hour are taken first, unless their labels are
+    the middles of longer steps. Equal values of one instant count once. `found` are the periods of the values, in
+    UTC, and `attributes` those of the series.
+
+    Raises SSTCastError, which begins with `where`, if an instant has different values, or as `daily_steps` does.
+    """
+    series = pd.Series(np.asarray(values, float), pd.DatetimeIndex(found.labels))
+    if (twice := series.groupby(level=0).nunique(dropna=False) > 1).any():
+        raise SSTCastError(
+            f"{where} has different values at {twice.idxmax():%Y-%m-%d %H:%M}; keep one (local time? give an "
+            "offset)"
+        )
+    series = series[~series.index.duplicated()].sort_index()
+    found = joined([found])
+    by_hour = ""
+    if not found.known.any() and not _are_on_hours(found.labels):
+        series = series.groupby(series.index.floor("h")).mean()
+        found = Periods.at(series.index.as_unit("s").values)
+        by_hour = "by the mean of each hour, "
+    steps = daily_steps(found, attributes, where)
+    field = xr.DataArray(series.to_numpy(), dims="time", coords={"time": series.index.values})
+    means = daily_means(field, steps, "time", Path(where), None).compute()
+    return pd.Series(means.values, means.indexes["time"]), f"{by_hour}{steps.note}"
+
+
+def _are_on_hours(labels: Times) -> bool:
+    """Return whether labels are all on the hour, or all in the middle of steps of more than an hour."""
+    usual = np.median(np.diff(labels) / SECOND) if labels.size > 1 else 0.0
+    since = (labels - floored(labels)) / SECOND
+    is_middle = usual > HOUR / SECOND and (since % usual == usual / 2).all()
+    return bool(is_middle or (since % (HOUR / SECOND) == 0).all())
 
 
 class _Block:
