@@ -159,6 +159,7 @@ def events_of_record(
         named = f"{baseline}, of {title}" if title else str(baseline)
         recipe = {"baseline": named, "made_from": _made_from(source, run, question)}
         recipe |= {**question.own, **question.files_from(path)}
+        recipe |= {} if known is None else {"places": known["place"].values.tolist()}
         if out is None:
             check_same(path, recipe)
         if question.own:

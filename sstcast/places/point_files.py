@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, reading
 from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset
+from sstcast.reading.flags import tell_invalid, valid_range
 from sstcast.storage.csv_files import MAX_HEADER, check_not_repeated, opened, read_table
 
 COLUMN_NAMES = {  # what a column holds, and its names in files, in lower case
@@ -205,7 +206,7 @@ def _stored_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, An
     suffix = path.suffix.lower()
     if suffix in NETCDF_SUFFIXES:
         with open_dataset(path) as dataset:
-            return rows_of(dataset), {str(name): field.attrs for name, field in dataset.variables.items()}
+            return rows_of(dataset, path), {str(name): field.attrs for name, field in dataset.variables.items()}
     if suffix in (".parquet", ".pq"):
         if find_spec("pyarrow") is None:
             raise SSTCastError(f"{path}: reading it needs pyarrow; run: pip install 'sstcast[parquet]'")
@@ -223,14 +224,18 @@ def _stored_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, An
     return read_table(path).reset_index(drop=True), {}
 
 
-def rows_of(dataset: xr.Dataset, temperature: str = "") -> pd.DataFrame:
+def rows_of(dataset: xr.Dataset, path: Path, temperature: str = "") -> pd.DataFrame:
     """Return a row for each value of the temperature, with all that its dimensions or its ragged row give it.
 
-    It is called `temperature`, or by the first known name.
+    It is called `temperature`, or by the first known name. A line counts values outside the range that it states,
+    which are missing. `path` is for that line.
     """
     fields = {str(name): field for name, field in dataset.variables.items()}
     sst = temperature.lower() or first_known("sst", {name.lower(): name for name in fields})
     lower = {name.lower(): name for name in fields}
+    if sst and (valid := valid_range(dataset[lower[sst]])) is not None:
+        fields[lower[sst]] = valid(dataset[lower[sst]].load().chunk()).variable.compute()
+        tell_invalid(path, [valid])
     main = fields[lower[sst]] if sst else max(fields.values(), key=lambda field: field.size)
     sizes = dict(zip(main.dims, main.shape, strict=True))
     is_count = {name: name.lower() in ROW_SIZES or "sample_dimension" in fields[name].attrs for name in fields}

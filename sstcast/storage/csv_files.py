@@ -191,10 +191,9 @@ def opened(path: Path, errors: str = "replace") -> IO[str]:
     return opener(path, "rt", encoding="utf-8-sig", errors=errors)
 
 
-def suffix_of(path: Path) -> str:
-    """Return the suffix of a file in lower case, and of a compressed table the one before that."""
-    suffix = path.suffix.lower()
-    return Path(path.stem).suffix.lower() if suffix in OPENERS else suffix
+def uncompressed(path: Path) -> Path:
+    """Return the path of a table without the suffix of its compression, if it has one."""
+    return path.with_suffix("") if path.suffix.lower() in OPENERS else path
 
 
 def _separator(header: str) -> str:
