@@ -4,7 +4,6 @@ A table has a column of dates and one or more of temperatures. A NetCDF file, a 
 series if its temperatures depend on time alone, or if its `featureType` is `timeSeries`.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from sstcast.places.hobo_files import hobo_columns, is_hobo
 from sstcast.places.point_files import COLUMN_NAMES, columns_of, first_known, raw_columns, rows_of
 from sstcast.reading.daily_field import ZARR, open_dataset
 from sstcast.reading.fields import PLAUSIBLE, steps_a_day, zone
-from sstcast.reading.hours import days_of_series
+from sstcast.reading.hours import ZONE, ahead_of_utc, days_of_series
 from sstcast.reading.levels import is_vertical
 from sstcast.reading.raw import is_raw_store
 from sstcast.reading.units import celsius, is_temperature
@@ -31,15 +30,12 @@ from sstcast.storage.paths import is_url
 
 TABLES = (".csv", ".txt", ".tsv", ".parquet", ".pq")
 GIVE = "give a table with the columns `time` (2004-01-31) and `temp` (docs/heatwaves.md)"
-ZONE = re.compile(r"(?<=:\d\d)(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")  # after a time, so that dates stay
 LEAST_KELVIN = 200.0
 LEAST_FAHRENHEIT = (
     28.0  # degF, about the freezing point of sea water; a sea that is always as warm in degC is rare
 )
+OF_ZONES = ("units", "time_zone", "timezone", "long_name")  # attributes that tell the zone of times
 SAME_PLACE = 0.1  # degrees, by which the positions of a mooring may differ
-OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-])(\d\d?):?(\d\d)?")  # from UTC
-# Words for times whose offset from UTC may change: local, AEST, CET, Australia/Hobart.
-LOCAL = re.compile(r"(?i:local)|\b(?:[A-Z]{0,2}[SD]T|[CEW]ET|LT)\b|\b[A-Z][a-z]+/[A-Z][a-z]")
 
 
 def series_of(source: FieldSource) -> xr.DataArray | None:
@@ -234,23 +230,6 @@ def _without_zone(times: "pd.Series[Any]") -> "pd.Series[Any]":
     return times.where(times.isna(), times.astype(str).str.strip().str.replace(ZONE, "", regex=True))
 
 
-def _ahead_of_utc(times: "pd.Series[Any]", attributes: Mapping[str, Any]) -> pd.Timedelta | str:
-    """Return how far times without a zone are ahead of UTC by their attributes, or why that is not known."""
-    if isinstance(times.dtype, pd.DatetimeTZDtype):
-        return pd.Timedelta(0)
-    is_zoned = times[times.notna()].astype(str).str.contains(ZONE)
-    if is_zoned.any():
-        mixed = "some of its times have an offset from UTC and others none; give all"
-        return pd.Timedelta(0) if is_zoned.all() else mixed
-    for text in (str(attributes.get(key, "")).strip() for key in ("units", "time_zone", "timezone", "long_name")):
-        if (stated := OFFSET.fullmatch(text)) is not None:
-            sign, hours, minutes = stated.groups()
-            return pd.Timedelta(f"{sign}{int(hours):02}:{minutes or '00'}:00")
-        if LOCAL.search(text):
-            return f"its times are in {text!r}; give UTC, or an offset, as in 2004-01-31T12:00+10:00"
-    return pd.Timedelta(0)
-
-
 def _temperatures(
     source: FieldSource, raw: pd.DataFrame, attributes: Mapping[Any, Mapping[str, Any]]
 ) -> list[str]:
@@ -283,7 +262,8 @@ def _of_column(source: FieldSource, read: _Series, name: str) -> pd.DataFrame:
     as_written = raw if time is None else raw.assign(**{time: _without_zone(raw[time])})
     columns = columns_of(path, as_written.copy(), read.attributes, ("time", "sst"), name, GIVE)
     table = columns.table
-    ahead = pd.Timedelta(0) if time is None else _ahead_of_utc(raw[time], read.attributes.get(time, {}))
+    stated = read.attributes.get(time, {})
+    ahead = ahead_of_utc(None if time is None else raw[time], [stated.get(key, "") for key in OF_ZONES])
     if isinstance(ahead, str):
         table = table.assign(utc=pd.NaT, zone=ahead)
     else:

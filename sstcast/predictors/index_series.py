@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.config import FieldSource, PredictorConfig
 from sstcast.errors import SSTCastError, counted, reading
@@ -13,7 +12,7 @@ from sstcast.geo import Box, area_weights, spans_globe, step
 from sstcast.log import LOG
 from sstcast.names import DAY
 from sstcast.predictors.index_texts import GIVE, read_text
-from sstcast.predictors.values import marks_missing
+from sstcast.predictors.values import without_marks
 from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset, source_of
 from sstcast.reading.fields import steps_a_day, zone
 from sstcast.reading.flags import ValidRange, is_flag, rules_of, tell_invalid
@@ -52,7 +51,7 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     """
     table = values if isinstance(values, pd.DataFrame) else values.to_frame("value")
     table = table[~table.index.isna()].sort_index()
-    table = table[np.isfinite(_without_marks(table["value"].to_numpy(float), where))]
+    table = table[np.isfinite(without_marks(table["value"].to_numpy(float), where))]
     days, months = pd.DatetimeIndex(table.index), table.get(MONTHS)
     if not len(days):
         raise SSTCastError(f"{where}: holds no values; {GIVE}")
@@ -83,14 +82,6 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     table = table.drop(columns=MONTHS, errors="ignore").set_axis(pd.DatetimeIndex(ends, name="time"))
     array = table.to_xarray().set_coords(set(table) - {"value"})["value"].astype(float)
     return array.assign_attrs(units="", every=every)
-
-
-def _without_marks(values: NDArray[np.float64], where: str) -> NDArray[np.float64]:
-    """Return values with NaN for numbers that mark missing ones, with a line."""
-    is_mark = marks_missing(values)
-    if (marks := np.unique(values[is_mark])).size:
-        LOG.warning(f"{where}: takes {', '.join(f'{mark:g}' for mark in marks)} as missing")
-    return np.where(is_mark, np.nan, values)
 
 
 def read_series(path: Path, variable: str | None = None, span: int = 1) -> tuple[pd.DataFrame, str]:
@@ -128,7 +119,7 @@ def series_of(dataset: xr.Dataset, variable: str | None, path: Path) -> tuple[pd
     found = periods(time, dataset, path)
     if steps_a_day(found.labels) > 1:
         where = f"{path}: {name}"
-        known = _without_marks(np.asarray(values, float), where)
+        known = without_marks(np.asarray(values, float), where)
         means, note = days_of_series(known, found.shifted(-zone(time)), dataset[name].attrs, where)
         for each in (*notes, note):
             LOG.warning(f"{where} is read {each}")

@@ -5,7 +5,7 @@ A value stands from its label to the next one, at most one usual step, unless bo
 
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,10 @@ ENDING = ("avg", "max", "min")  # values of GRIB_stepType of the step that ends 
 SUM = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*sum\b")  # of cell_methods
 ENERGY = re.compile(r"^\s*[kM]?J\s*(m\*{0,2}-2|/\s*m)")  # units
 DEPTHS, WATER = ("m", "mm", "cm", "kg m-2", "kg m**-2"), re.compile("precip|rain|snow|evapor|runoff", re.I)
+ZONE = re.compile(r"(?<=:\d\d)(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")  # after a time of day, so that dates stay
+OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-])(\d\d?):?(\d\d)?")  # from UTC
+# Words for times whose offset from UTC may change: local, AEST, CET, Australia/Hobart.
+LOCAL = re.compile(r"(?i:local)|\b(?:[A-Z]{0,2}[SD]T|[CEW]ET|LT)\b|\b[A-Z][a-z]+/[A-Z][a-z]")
 RATE = "give the mean rate instead, such as W m-2 or kg m-2 s-1"
 
 
@@ -174,6 +178,26 @@ def days_of_series(
     field = xr.DataArray(series.to_numpy(), dims="time", coords={"time": series.index.values})
     means = daily_means(field, steps, "time", Path(where), None).compute()
     return pd.Series(means.values, means.indexes["time"]), f"{by_hour}{steps.note}"
+
+
+def ahead_of_utc(times: "pd.Series[Any] | None", stated: Iterable[Any]) -> pd.Timedelta | str:
+    """Return how far times are ahead of UTC, besides the zones that they state, or why that is not known.
+
+    Those without a zone are as far ahead as one of the texts that are `stated` says, or in UTC.
+    """
+    if times is not None:
+        is_zoned = times[times.notna()].astype(str).str.contains(ZONE)
+        if isinstance(times.dtype, pd.DatetimeTZDtype) or is_zoned.all():
+            return pd.Timedelta(0)
+        if is_zoned.any():
+            return "some of its times have an offset from UTC and others none; give all"
+    for text in (str(each).strip() for each in stated):
+        if (offset := OFFSET.fullmatch(text)) is not None:
+            sign, hours, minutes = offset.groups()
+            return pd.Timedelta(f"{sign}{int(hours):02}:{minutes or '00'}:00")
+        if LOCAL.search(text):
+            return f"its times are in {text!r}; give UTC, or an offset, as in 2004-01-31T12:00+10:00"
+    return pd.Timedelta(0)
 
 
 def _are_on_hours(labels: Times) -> bool:

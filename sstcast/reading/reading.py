@@ -370,15 +370,36 @@ def _days_of_hours(parts: Sequence[FieldInFile], path: Path, refused: RefusedHou
             replace(part, field=part.field.assign_coords(time=found.labels.astype("M8[ns]")), averages="")
         )
         attributes |= part.found.stored.attrs
-    field = merge(dated, "time")
+    name = parts[0].field.name
+    field, note = days_of_hours(merge(dated, "time"), joined(each), attributes, f"{path}: {name}", path, refused)
+    dated[0] = replace(dated[0], notes=[*dated[0].notes, f"{name} is read {note}"])
+    return dated, field
+
+
+def days_of_hours(
+    field: xr.DataArray,
+    found: Periods,
+    attributes: Mapping[str, Any],
+    where: str,
+    path: Path,
+    refused: RefusedHours | None,
+) -> tuple[xr.DataArray, str]:
+    """Return the means of days of a field with several values a day, and how they are read.
+
+    Args:
+        field: the values, with their instants in UTC as ascending `time`.
+        found: their periods, in order, each once.
+        attributes: those of the field in its file.
+        where, path: file and field, and the file alone, for messages.
+        refused: values that are not averaged.
+
+    Raises SSTCastError if an instant is there twice, or as `hours.daily_steps` does.
+    """
     times = field.indexes["time"]
     if times.has_duplicates:
         raise SSTCastError(f"{path}: has {times[times.duplicated()][0]:%Y-%m-%d %H:%M} twice; keep one value")
-    name = parts[0].field.name
-    steps = daily_steps(joined(each), attributes, f"{path}: {name}")
-    note = f"{name} is read {steps.note}"
-    dated[0] = replace(dated[0], notes=[*dated[0].notes, note])
-    return dated, daily_means(field, steps, "time", path, refused)
+    steps = daily_steps(found, attributes, where)
+    return daily_means(field, steps, "time", path, refused), steps.note
 
 
 def _check_names(parts: Sequence[FieldInFile], alike: Sequence[str]) -> None:
