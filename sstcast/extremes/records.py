@@ -3,7 +3,7 @@
 import datetime as dt
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.places.places import Places
 from sstcast.places.series import series_of
 from sstcast.reading.daily_field import source_of
+from sstcast.reading.xarray_objects import is_object
 from sstcast.runs import PRETRAINED, Run, file_name
 from sstcast.storage.artefacts import check_own, followed, locked, noted, read_recipe, unlinked
 from sstcast.storage.dataset_files import write
@@ -132,12 +133,12 @@ def is_run(source: Path) -> bool:
 
 def events_of_record(
     source: FieldSource, question: Question, out: Path | None = None
-) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+) -> tuple[xr.Dataset | pd.DataFrame, Path | None]:
     """Find the events in all days of a source, or of a run, and write them to `out`.
 
     The events of cells go to a `.nc`, by default `NAME-heatwaves.nc` in the current folder or `RUN/heatwaves.nc`.
     Those of places go to a `.csv`, named after both. Under its default name, no file of other days or of another
-    baseline is replaced. Returns the events and the file.
+    baseline is replaced. Those of an object are written only to an `out`. Returns the events and the file, if any.
 
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
@@ -149,8 +150,8 @@ def events_of_record(
         question = question._replace(of_series=True)
     name, cold = question.file_name, question.cold or question.subject == BELOW
     path = Path(f"{file_name(source.path.stem)}-{name}") if run is None else run.folder / name
-    path = checked_out(out or unlinked(path), question.suffix)
-    with _record(source, run, known) as (sst, fraction, prepared), locked(path):
+    to = None if out is None and is_object(source.source) else checked_out(out or unlinked(path), question.suffix)
+    with _record(source, run, known) as (sst, fraction, prepared), nullcontext() if to is None else locked(to):
         base = None if run is not None else _base(question, known, source)
         of_base = source.path if base is None else Path(base.attrs["path"])
         baseline = _baseline(question, sst, base, of_base, run)
@@ -158,10 +159,10 @@ def events_of_record(
         title = "" if base is None else str(base.attrs["title"])
         named = f"{baseline}, of {title}" if title else str(baseline)
         recipe = {"baseline": named, "made_from": _made_from(source, run, question)}
-        recipe |= {**question.own, **question.files_from(path)}
+        recipe |= {**question.own, **({} if to is None else question.files_from(to))}
         recipe |= {} if known is None else {"places": known["place"].values.tolist()}
-        if out is None:
-            check_same(path, recipe)
+        if out is None and to is not None:
+            check_same(to, recipe)
         if question.own:
             LOG.info(f"{source.path}: events and their categories are not Hobday's: {question.definition}")
 
@@ -187,7 +188,7 @@ def events_of_record(
                 )
             return with_attributes(found, str(sst.attrs["title"]), recipe, question.subject)
 
-        return written(find() if prepared is None else prepared.unchanged(find), path, recipe)
+        return written(find() if prepared is None else prepared.unchanged(find), to, recipe)
 
 
 def _of_places(
@@ -306,7 +307,8 @@ def _record(
         yield series, xr.DataArray(), None
         return
     if run is None:
-        with open_record(source) as sst:
+        with open_record(source) as opened:
+            sst = opened.assign_attrs(title=source_of(source.source).called(str(opened.attrs["title"])))
             yield sst, sst[0].notnull().drop_vars("time").astype(np.float32).load(), None
         return
     if given := [key for key in source.given if key != "source"]:
@@ -317,7 +319,8 @@ def _record(
     else:
         prepared = prepare(run.config.data)
     cube = prepared.open_cube()
-    yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load(), prepared
+    title = source_of(run.config.data.source).called(str(cube.attrs["source"]))
+    yield cube["sst"].assign_attrs(title=title), cube["ocean_fraction"].load(), prepared
 
 
 def _of_run(run: Run, question: Question) -> Baseline:
@@ -349,12 +352,14 @@ def checked_out(out: Path, suffix: str) -> Path:
 
 
 def written(
-    events: xr.Dataset | pd.DataFrame, out: Path, recipe: dict[str, Any] | None = None
-) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+    events: xr.Dataset | pd.DataFrame, out: Path | None, recipe: dict[str, Any] | None = None
+) -> tuple[xr.Dataset | pd.DataFrame, Path | None]:
     """Write the events of cells to NetCDF, or those of places to a CSV file, whose note keeps the `recipe`.
 
-    Returns them, lazily if of cells.
+    Returns them, lazily if of cells. Without a file, they stay in memory.
     """
+    if out is None:
+        return events, None
     if isinstance(events, pd.DataFrame):
         numbers: Any = events.select_dtypes("float").round(TABLE_DECIMALS)
         with noted(out, recipe) as temporary:

@@ -394,8 +394,9 @@ def test_events_in_a_forecast_join_the_days_before_it(
         expected_running = one["place_running_probability"].sel(place=name, running_day=7)
         assert row["running_7"] == pytest.approx(float(expected_running))
     assert sstcast.heatwaves(path, cold=True).path.name == "f-cold-spells.nc"
-    in_memory = sstcast.heatwaves(xr.load_dataset(path), out=tmp_path / "memory.nc").value
-    np.testing.assert_array_equal(in_memory["event_peak"], found["event_peak"])
+    in_memory = sstcast.heatwaves(xr.load_dataset(path))
+    assert in_memory.path is None
+    np.testing.assert_array_equal(in_memory.value["event_peak"], found["event_peak"])
     forecasted[["sst"]].to_netcdf(tmp_path / "old.nc", engine="netcdf4")
     fails(["old.nc: holds no sst_past"], "heatwaves", tmp_path / "old.nc")
     (tmp_path / "broken.nc").write_bytes(b"CDF and no more")
