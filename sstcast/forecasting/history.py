@@ -18,10 +18,10 @@ from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import PLAUSIBLE, dates, find_field, steps_a_day, zone
 from sstcast.reading.gaps import filled_shares
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
-from sstcast.reading.hours import NO_SST
+from sstcast.reading.hours import NO_SST, days_of_field
 from sstcast.reading.plausible import check_changes
 from sstcast.reading.raw import day_ranges, is_final
-from sstcast.reading.reading import days_of_hours, open_region
+from sstcast.reading.reading import open_region
 from sstcast.reading.valid_days import days_of, floored, joined, periods
 from sstcast.reading.xarray_objects import USE_PYTHON
 from sstcast.runs import Run
@@ -201,7 +201,7 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
         in_utc = known.shifted(-zone(time))
         field = field.assign_coords(time=in_utc.labels.astype("M8[ns]")).sortby("time")
         attributes, where = found.stored.attrs, str(HISTORY)
-        field, note = days_of_hours(field, joined([in_utc]), attributes, where, HISTORY, NO_SST)
+        field, note = days_of_field(field, joined([in_utc]), attributes, where, HISTORY, NO_SST)
         LOG.warning(f"{HISTORY}: is read {note}")
         days = field.indexes["time"]
         if preliminary is not None:

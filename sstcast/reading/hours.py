@@ -150,6 +150,32 @@ def daily_means(
     return xr.DataArray(da.concatenate(blocks, axis), coordinates, field.dims, field.name, field.attrs)
 
 
+def days_of_field(
+    field: xr.DataArray,
+    found: Periods,
+    attributes: Mapping[str, Any],
+    where: str,
+    path: Path,
+    refused: RefusedHours | None,
+) -> tuple[xr.DataArray, str]:
+    """Return the means of days of a field with several values a day, and how they are read.
+
+    Args:
+        field: the values, with their instants in UTC as ascending `time`.
+        found: their periods, in order, each once.
+        attributes: those of the field in its file.
+        where, path: file and field, and the file alone, for messages.
+        refused: values that are not averaged.
+
+    Raises SSTCastError if an instant is there twice, or as `daily_steps` does.
+    """
+    times = field.indexes["time"]
+    if times.has_duplicates:
+        raise SSTCastError(f"{path}: has {times[times.duplicated()][0]:%Y-%m-%d %H:%M} twice; keep one value")
+    steps = daily_steps(found, attributes, where)
+    return daily_means(field, steps, "time", path, refused), steps.note
+
+
 def days_of_series(
     values: NDArray[Any], found: Periods, attributes: Mapping[str, Any], where: str
 ) -> tuple["pd.Series[float]", str]:

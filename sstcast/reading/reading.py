@@ -24,7 +24,7 @@ from sstcast.reading.fields import CELLS, MISPLACED, Found, find_field, is_leapl
 from sstcast.reading.flags import ValidRange, tell_invalid
 from sstcast.reading.gaps import fill_gaps
 from sstcast.reading.grid import coarsen, crop, ocean_fraction, sorted_eastward
-from sstcast.reading.hours import NO_SST, RefusedHours, daily_means, daily_steps
+from sstcast.reading.hours import NO_SST, RefusedHours, days_of_field
 from sstcast.reading.layouts import COMMON_NAMES, Layout
 from sstcast.reading.positions import SPACE
 from sstcast.reading.raw import is_raw_store
@@ -371,35 +371,9 @@ def _days_of_hours(parts: Sequence[FieldInFile], path: Path, refused: RefusedHou
         )
         attributes |= part.found.stored.attrs
     name = parts[0].field.name
-    field, note = days_of_hours(merge(dated, "time"), joined(each), attributes, f"{path}: {name}", path, refused)
+    field, note = days_of_field(merge(dated, "time"), joined(each), attributes, f"{path}: {name}", path, refused)
     dated[0] = replace(dated[0], notes=[*dated[0].notes, f"{name} is read {note}"])
     return dated, field
-
-
-def days_of_hours(
-    field: xr.DataArray,
-    found: Periods,
-    attributes: Mapping[str, Any],
-    where: str,
-    path: Path,
-    refused: RefusedHours | None,
-) -> tuple[xr.DataArray, str]:
-    """Return the means of days of a field with several values a day, and how they are read.
-
-    Args:
-        field: the values, with their instants in UTC as ascending `time`.
-        found: their periods, in order, each once.
-        attributes: those of the field in its file.
-        where, path: file and field, and the file alone, for messages.
-        refused: values that are not averaged.
-
-    Raises SSTCastError if an instant is there twice, or as `hours.daily_steps` does.
-    """
-    times = field.indexes["time"]
-    if times.has_duplicates:
-        raise SSTCastError(f"{path}: has {times[times.duplicated()][0]:%Y-%m-%d %H:%M} twice; keep one value")
-    steps = daily_steps(found, attributes, where)
-    return daily_means(field, steps, "time", path, refused), steps.note
 
 
 def _check_names(parts: Sequence[FieldInFile], alike: Sequence[str]) -> None:
