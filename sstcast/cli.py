@@ -345,7 +345,7 @@ verb("page", "Forecast", "forecast")(_file)
 
 @verb("update", "Forecast", "run")
 def _updated(update: Update, _: Arguments) -> None:
-    show(update.line)
+    show(update.line, *update.lines)
     raise typer.Exit(update.code)
 
 

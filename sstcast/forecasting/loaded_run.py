@@ -25,11 +25,12 @@ from sstcast.extremes.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.extremes.terciles import terciles_of
 from sstcast.forecasting.above import with_temperatures
 from sstcast.forecasting.areas import with_interval_of_area
-from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
+from sstcast.forecasting.fields import FILLED, described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import Trajectories, with_heatwaves, without_events
 from sstcast.forecasting.history import (
     RegionStatistics,
     describe_history,
+    filled_days,
     last_consecutive,
     most_days_read,
     recognised,
@@ -230,6 +231,7 @@ class LoadedRun:
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
+        state.update(filled_days(history).encode())
         return {
             "layout": FILE_LAYOUT,
             "sstcast": __version__,
@@ -268,8 +270,9 @@ class LoadedRun:
         Args:
             history: `sst(time, lat, lon)` in degC, NaN on land, with at least the run's `data.history` days, or
                 365 for a system with a memory. It may cover more than the region, be backed by dask, and have the
-                run's grid or the finer cells that are averaged to it. A coordinate `preliminary(time)` is
-                described in the attributes of the forecast.
+                run's grid or the finer cells that are averaged to it. The coordinates `preliminary(time)` and
+                `filled_share(time)`, the share of the sea that was filled, are described in the attributes of the
+                forecast.
             members: whether to add the forecast of each ensemble member as `sst_member`.
             samples: number of joint samples to add as `sst_sample(init_time, sample, lead, lat, lon)` (see
                 `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
@@ -364,6 +367,7 @@ class LoadedRun:
         if later := self._learnt_later(day.date()):
             warn_once(f"{self.run.folder}: {later}")
         comment = "; ".join(filter(None, (self.prepared.note, later)))
+        filled = filled_days(history[-self.data.history :])
         timestamp = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         short_period = short_base_period(*self.data.splits.base)
         return described(
@@ -378,6 +382,7 @@ class LoadedRun:
             region=self.data.place,
             recipe=recipe,
             **attributes,
+            **({FILLED: filled} if filled else {}),
             **({"comment": comment} if comment else {}),
             made_from=as_text(made_from(self.data)),
             own_ocean=ocean_of(self.run) if is_own_ocean(self.run, self.prepared) else "no",
