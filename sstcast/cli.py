@@ -334,9 +334,11 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
 @verb("forecast", "Forecast", "run")
 def _forecast(result: Result[Any], _: Arguments) -> None:
     from sstcast.forecasting.place_periods import print_places
+    from sstcast.forecasting.why import print_why
 
     _file(result)
     print_places(result.value, result.path)
+    print_why(result.value)
     _next(f"page {result.path}")
 
 

@@ -241,6 +241,7 @@ def forecast(
     share: str | None = None,
     above: str | float | Sequence[float] | None = None,
     below: str | float | Sequence[float] | None = None,
+    why: bool = False,
 ) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
@@ -270,6 +271,8 @@ def forecast(
         above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`, in
             every cell and place; in Python also numbers. They stay with the run until others are given, or `none`.
         below: the same of days below.
+        why: also write what each part of what is read contributes to the anomaly (`docs/training.md`), as
+            `sst_contribution`, and in the table of places.
 
     Returns:
         The file, opened lazily, with `sst`, `sst_anomaly`, `sst_spread` and `sst_quantile` by `(init_time, lead,
@@ -300,7 +303,7 @@ def forecast(
     shares = () if share is None else parse_shares(share)
     asked = samples, read_places(places), shares
     sides = read_temperatures(above, "--above"), read_temperatures(below, "--below")
-    path, new = forecast(folder, str(date), expand_path(out), members, days, *asked, *sides, filled)
+    path, new = forecast(folder, str(date), expand_path(out), members, days, *asked, *sides, filled, why)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 

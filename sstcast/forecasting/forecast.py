@@ -46,6 +46,7 @@ def forecast(
     above: tuple[float, ...] | None = None,
     below: tuple[float, ...] | None = None,
     gaps: int | None = None,
+    why: bool = False,
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
@@ -58,7 +59,8 @@ def forecast(
     and the file `FORECAST-places.csv` beside it has the same as a table. `shares` are in per cent. Days `above`
     and `below` temperatures in degC, or those of the run (see `run_temperatures`), have their probability in every
     cell and place. In the history, up to `gaps` missing days, or those of the run (see `run_gaps`), are filled
-    after its validation, if its source is read. All these stay with the run if its own ocean is forecast.
+    after its validation, if its source is read. All these stay with the run if its own ocean is forecast. With
+    `why`, it also holds what each part of what is read contributes (see `forecasting.why`).
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -67,7 +69,7 @@ def forecast(
     run = Run.open(folder)
     asked = places_for(run, places, shares)
     temperatures = temperatures_for(run, above, below)
-    extras = Extras(members, samples, asked, *temperatures)
+    extras = Extras(members, samples, asked, *temperatures, why)
     if out is not None:
         out = _checked_out(out, asked)
     # Lock first, so that an unwritable folder fails at once.
