@@ -255,10 +255,14 @@ def test_a_network_adds_to_its_base_without_wrapping() -> None:
     )
     assert abs(found.sel(part="network")).mean() > 0.01
     np.testing.assert_allclose(found.sum("part", skipna=False)[0], in_degrees(forecast.mean("member")), atol=1e-5)
-    base = system.linear_base()  # the one that `evaluate` scores beside the network
+
+
+def test_the_base_beside_a_network_is_the_one_within_it() -> None:
+    """`evaluate` scores it, with the edges of the tile of the network."""
+    alone = network(seeds=1)
+    base, others = alone.linear_base(), explained(alone)[0].drop_sel(part="network")
     assert base is not None
-    others = found.drop_sel(part="network").sum("part", skipna=False)[0]
-    np.testing.assert_allclose(others, in_degrees(explained(base)[1][0]), atol=1e-5)
+    np.testing.assert_allclose(others.sum("part", skipna=False)[0], in_degrees(explained(base)[1][0]), atol=1e-5)
 
 
 def test_a_combination_weights_its_parts_by_lead() -> None:
