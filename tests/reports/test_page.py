@@ -18,10 +18,10 @@ from refusals import refused
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.forecasting import point_fields
+from sstcast.forecasting.chances import chance
 from sstcast.forecasting.forecast import forecast as make_forecast
 from sstcast.forecasting.point_fields import POINT_FIELDS
 from sstcast.reports.page import open_forecast, write_forecast_page
-from sstcast.reports.page_contents import chance
 from sstcast.runs import Run
 from sstcast.storage.cf import VARIABLES
 
