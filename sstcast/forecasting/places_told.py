@@ -23,9 +23,11 @@ from sstcast.log import show
 ENDS = (0.1, 0.9)  # quantiles of the intervals that are told
 TOLD_DAYS = (7, 14, 28)  # leads that are told, the first of them in the terminal too
 MOST_LINES = 10  # of places that are told one by one
-FIELDS = ("sst", "sst_quantile", "threshold", "heatwave_probability", "heatwave_share", "heatwave_share_quantile")
-FIELDS += ("horizon_sst", "horizon_sst_quantile", "horizon_heatwave_probability", "week_heatwave_probability")
-FIELDS += ("share_probability",)
+FIELDS = (
+    *("sst", "sst_quantile", "threshold", "heatwave_probability", "share_probability"),
+    *("heatwave_share", "heatwave_share_quantile", "week_heatwave_probability"),
+    *("horizon_sst", "horizon_sst_quantile", "horizon_heatwave_probability"),
+)
 
 
 class ToldPlace(NamedTuple):
@@ -84,7 +86,7 @@ class ToldPlace(NamedTuple):
     def _share(self, day: int) -> str:
         column = self.leads.index(day)
         share, ends = self.values["heatwave_share"][column], self.values["heatwave_share_quantile"][:, column]
-        return f"{chance(share)} ({between(ends)})" if np.isfinite(share) else NO_EVENT
+        return f"{chance(share)} ({between(ends.tolist())})" if np.isfinite(share) else NO_EVENT
 
 
 def _chance(share: float) -> str:
