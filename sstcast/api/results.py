@@ -284,8 +284,11 @@ def map(
 ) -> list[Path]:
     """Draw maps of the errors and of example forecasts of a run or a scored file, or of a hindcast's scores.
 
+    Of a record's events, draw the mean days a year, the highest category and the trend of the days a year.
+
     Args:
-        run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
+        run: a run, which is evaluated first if necessary, a hindcast, the folder of a file's scores, or the `.nc`
+            that `heatwaves` wrote of all cells of a record, beside which the maps are drawn.
         projection: a cartopy projection, for instance `Robinson`.
         region: the part to draw, as a name in `configs/regions.yaml` or `W,E,S,N`.
 
@@ -293,16 +296,21 @@ def map(
         The paths of the PNG files.
 
     Raises:
-        SSTCastError: the run has no scores and cannot be evaluated, or there is no such projection.
+        SSTCastError: the run has no scores and cannot be evaluated, the file does not hold a record's events, or
+            there is no such projection.
 
     Examples:
         >>> sstcast.map(run)[-1].name
         'ratio-by-lead.png'
     """
     from sstcast.figures.results import Results
+    from sstcast.reports.event_maps import draw_event_maps, is_file
     from sstcast.reports.report import draw_maps
 
-    return draw_maps(Results(expand_user(run), region), projection)
+    path = expand_user(run)
+    if is_file(path):
+        return draw_event_maps(path, projection, region)
+    return draw_maps(Results(path, region), projection)
 
 
 def report(run: Run | LoadedRun | Path | str) -> Result[None]:

@@ -20,7 +20,7 @@ from sstcast.extremes.heat_stress import (
     degree_heating_weeks,
     stress_level,
 )
-from sstcast.extremes.heatwave_record import BY_YEAR, events_of_cells, events_of_series, with_attributes
+from sstcast.extremes.heatwave_record import events_of_cells, events_of_series, with_attributes
 from sstcast.extremes.records import Question, check_same, checked_out, written
 from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.heatwaves import RUNNING_DAY
@@ -51,7 +51,7 @@ def events_in_forecast(forecast: xr.Dataset, file: str, cold: bool = False) -> x
     sst, climatology, threshold = (_joined(forecast, f"{name}_past", name, file) for name in names)
     flat = [field.values.reshape(len(sst), -1) for field in (climatology, threshold)]
     found = events_of_cells(sst, lambda block: (flat[0][:, block["cell"]], flat[1][:, block["cell"]]), cold)
-    found = found.drop_vars([*BY_YEAR, "year"])
+    found = found.drop_dims("year")
     cell = np.repeat(np.arange(found.sizes["cell"]), found["cell_events"])
     first = _first_ahead(cell, found["event_end"].values, forecast["init_time"].values)
     row, column = (
