@@ -19,9 +19,11 @@ from sstcast.forecasting.chances import between, chance
 from sstcast.forecasting.place_periods import table_beside
 from sstcast.forecasting.point_fields import NO_EVENT
 from sstcast.log import show
+from sstcast.places.places import OUTLINES, Places, kilometres
 
 ENDS = (0.1, 0.9)  # quantiles of the intervals that are told
 TOLD_DAYS = (7, 14, 28)  # leads that are told, the first of them in the terminal too
+NO_FORECAST = "no forecast"
 MOST_LINES = 10  # of places that are told one by one
 FIELDS = (
     *("sst", "sst_quantile", "threshold", "heatwave_probability", "share_probability"),
@@ -53,7 +55,7 @@ class ToldPlace(NamedTuple):
         """What is said of the place, which is that it has no forecast if it has none."""
         of, days = self.values, counted(self.leads[-1], "day")
         if np.isnan(of["sst"]).all():
-            return ["no forecast"]
+            return [NO_FORECAST]
         statements = []
         if np.isfinite(of["horizon_sst"]):
             ends = " to ".join(f"{end:z.1f}" for end in of["horizon_sst_quantile"])
@@ -126,12 +128,25 @@ def print_places(forecast: xr.Dataset, path: Path) -> None:
     show(*lines_of_places(forecast.isel(init_time=-1), table_beside(path)))
 
 
+def _without_forecast(name: str, forecast: xr.Dataset) -> str:
+    """Return the line of a place that has no forecast, which for a point tells how far the sea is."""
+    (place,) = (each for each in Places.from_geojson(forecast.attrs[OUTLINES]).places if each.name == name)
+    if not place.is_point:
+        return f"{name}: {NO_FORECAST}"
+    sea = forecast["sst"].isel(lead=0).stack(cell=("lat", "lon")).dropna("cell")
+    distance = kilometres(place.lat, place.lon, sea["lat"].values, sea["lon"].values).min()
+    return f"{name} lies {distance:.0f} km from the sea of the region: {NO_FORECAST}"
+
+
 def lines_of_places(forecast: xr.Dataset, table: Path) -> list[str]:
     """Return a line for each place of a forecast from one day, and how many more are in the `table`."""
     if "place_sst" not in forecast:
         return []
-    first = told_places(forecast.isel(place=slice(MOST_LINES)))
-    lines = [f"{place.name}: {'; '.join(place.statements)}" for place in first]
+    lines = []
+    for place in told_places(forecast.isel(place=slice(MOST_LINES))):
+        told = place.statements
+        is_absent = told == [NO_FORECAST]
+        lines.append(_without_forecast(place.name, forecast) if is_absent else f"{place.name}: {'; '.join(told)}")
     if (more := forecast.sizes["place"] - MOST_LINES) > 0:
         lines.append(f"and {more} more in {table}")
     return lines
