@@ -14,9 +14,9 @@ import numpy as np
 import xarray as xr
 
 from sstcast.errors import SSTCastError, counted
+from sstcast.forecasting.chances import chance
 from sstcast.forecasting.forecast_events import place_events_in_forecast
 from sstcast.forecasting.heatwaves import RUNNING_DAY
-from sstcast.forecasting.place_periods import chance
 from sstcast.names import MODEL
 from sstcast.places.places import OUTLINES, Place, Places
 from sstcast.reports.how_good import scored_run
