@@ -15,7 +15,7 @@ from sstcast.log import LOG
 from sstcast.names import DEFAULT_REFERENCE, STANDARDISED
 from sstcast.reports.images import write_page
 from sstcast.scores.leaderboard import Contest, LeaderboardEntry, SeedMean, leaderboard_columns
-from sstcast.scores.score_files import ScoreFiles
+from sstcast.scores.saved_scores import SavedScores
 from sstcast.storage.artefacts import atomic, check_own
 from sstcast.storage.paths import below
 
@@ -68,8 +68,7 @@ def hindcast_sheets(folder: Path) -> list[Sheet]:
     sheets = []
     for file in below(folder, "hindcast.csv"):
         try:
-            metrics = ScoreFiles(file.parent).read()
-            ScoreFiles(file.parent).check_weights(metrics)
+            metrics = SavedScores.read(file.parent).metrics
         except SSTCastError as error:
             LOG.warning(f"left out: {error}")
             continue
