@@ -230,8 +230,8 @@ def kept(part: str, folder: Path, patterns: str) -> Iterator[tuple[str, float | 
         yield from ((f"{part}/{name}/{BITS}{key}", value) for key, value in bits(file, folder))
 
 
-def measure(folder: Path, root: Path, parts: list[str], code: Path) -> dict[str, float | str]:
-    """Return the scores and the bits of all chosen parts, by their paths, from the code in a folder."""
+def measure(folder: Path, root: Path, parts: list[str], code: Path, found: dict[str, float | str]) -> None:
+    """Add the scores and the bits of all chosen parts, by their paths, from the code in a folder to `found`."""
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
@@ -239,7 +239,6 @@ def measure(folder: Path, root: Path, parts: list[str], code: Path) -> dict[str,
         "XDG_CACHE_HOME": str(folder / "cache"),
         "PYTHONPATH": f"{code}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
-    found: dict[str, float | str] = {}
     for part, (commands, files) in OCEAN.items():
         if part in parts:
             for command in commands:
@@ -253,7 +252,6 @@ def measure(folder: Path, root: Path, parts: list[str], code: Path) -> dict[str,
             run(f"benchmark {data} --model {model} --root {root} --set training.epochs=3", folder, environment)
         for file in sorted(folder.glob("runs/benchmarks/*/*/seed-0/metrics.json")):
             found |= numbers(json.loads(file.read_text()), f"graphs/{file.parts[-4]}")
-    return found
 
 
 def differences(
@@ -280,10 +278,13 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=[*OCEAN, "graphs"], choices=[*OCEAN, "graphs"])
     parser.add_argument("--exact", action="store_true", help="compare the bits of all tables too")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        after = measure(Path(folder), options.root.resolve(), options.parts, options.code.resolve())
-    if options.keep is not None:
-        options.keep.write_text(json.dumps(after, indent=0) + "\n")
+    after: dict[str, float | str] = {}
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            measure(Path(folder), options.root.resolve(), options.parts, options.code.resolve(), after)
+    finally:  # a part that fails loses itself alone, not those before it
+        if options.keep is not None:
+            options.keep.write_text(json.dumps(after, indent=0) + "\n")
     print(f"{len(after)} scores")
     if options.before is not None:
         before = {

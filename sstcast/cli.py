@@ -35,6 +35,7 @@ from sstcast.workers import FIRST_PROCESS
 
 if TYPE_CHECKING:
     from sstcast.api.arguments import Result
+    from sstcast.api.heatwaves import Events
     from sstcast.reading.raw import RawContents
     from sstcast.reports.update import Update
     from sstcast.runs import Run
@@ -237,7 +238,7 @@ def _next(command: str) -> None:
         print(f"next: sstcast {printable(command)}", file=sys.stderr)
 
 
-def _file(result: Result[Any], _: object = None) -> None:
+def _file(result: Result[Any] | Events, _: object = None) -> None:
     show(f"{result.path}: {'written' if result.new else 'nothing to do'}")
 
 
@@ -270,7 +271,7 @@ def _stores(stores: list[RawContents], arguments: Arguments) -> None:
 
 
 @verb("heatwaves", "Data", "data")
-def _events(result: Result[Any], arguments: Arguments) -> None:
+def _events(result: Events, arguments: Arguments) -> None:
     from sstcast.extremes.events_told import lines_of_events
 
     words = {"above": "warm period", "below": "cold period"}

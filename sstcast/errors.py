@@ -93,6 +93,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def named(names: Sequence[str], most: int) -> str:
+    """Return names as text, the first ones and the number of the others if there are more than `most`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield a line of text per row, with columns as wide as their longest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -6,12 +6,13 @@ import numpy as np
 MODEL = "model"  # the run itself, independent of the name of its folder
 TRUTH = "truth"
 CLIMATE = "climatology"  # the baseline whose distribution is the climatological one
+PERSISTENCE = "persistence"
 DEFAULT_REFERENCE = "multiscale ridge"  # the baseline for skill scores
 BASELINES = {  # name: `model.name`
     CLIMATE: "climatology",
     "trend climatology": "trend-climatology",
     "recent climatology": "recent-climatology",
-    "persistence": "persistence",
+    PERSISTENCE: "persistence",
     "damped persistence": "damped-persistence",
     "ridge": "ridge",
     DEFAULT_REFERENCE: "multiscale-ridge",

@@ -28,6 +28,8 @@ METAVARS = {  # the default is the argument's name in capitals
     "hours": "FIRST..LAST",
     "share": "PER CENT",
     **dict.fromkeys(("select", "platforms", "datasets", "models"), "NAMES"),
+    "climatology": "RECORD",
+    "at": "LAT,LON",
     "base": "none|persistence|linear",
     "name": "PAPER:TABLE",
 }

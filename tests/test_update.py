@@ -46,6 +46,8 @@ def test_forecasts_are_verified_by_lead(run: Run) -> None:
         done = update(run.folder, day)
         assert done.code == MADE
         assert "\n" not in done.line
+        assert (f"`sstcast evaluate {run.folder}`" in done.line) is (day == days[0])  # which is said once
+    assert "day 5 of 1 forecast alone: RMSE" in done.line
     assert names(run) == {*(f"forecast-{day}.nc" for day in days), "latest.html", "verification.csv"}
     table = pd.read_csv(run.folder / "forecasts/verification.csv", index_col="lead")
     assert table["forecasts"].to_dict() == {1: 2, 2: 2, 3: 2, 4: 1, 5: 1}  # the ocean ends on 2004-12-31

@@ -13,6 +13,7 @@ from sstcast.errors import SSTCastError
 from sstcast.storage.paths import expand_user
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
     from sstcast.config import FieldSource, RunConfig
@@ -32,6 +33,17 @@ class Result(NamedTuple, Generic[T]):
     value: T
     path: Path
     new: bool
+
+
+class Scored(Result[dict[str, Any]]):
+    """The scores of a run, a file or a hindcast, as `metrics.json` holds them, and as a table."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The errors of all systems, a row each, and their comparison with the reference."""
+        from sstcast.figures.answers import label_of, table_of_systems
+
+        return table_of_systems(self.value, label_of(self.value, self.path.parent))
 
 
 class Verified(TypedDict, total=False):

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from sstcast.api.arguments import Result, expand_path, field_source, from_pandas, read_places
+from sstcast.api.arguments import expand_path, field_source, from_pandas, read_places
+from sstcast.errors import SSTCastError
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from sstcast.forecasting.loaded_run import LoadedRun
     from sstcast.runs import Run
 
 
+class Events(NamedTuple):
+    """The events, the file that holds them, if any, and whether this call wrote it."""
+
+    value: xr.Dataset | pd.DataFrame
+    path: Path | None
+    new: bool
+
+
 def heatwaves(
-    data: str | Path | Run | xr.Dataset | xr.DataArray | pd.Series[float] | pd.DataFrame,
+    data: str | Path | Run | LoadedRun | xr.Dataset | xr.DataArray | pd.Series[float] | pd.DataFrame,
     places: Sequence[Path | str] | Path | str = (),
     cold: bool = False,
     baseline: str = "fixed",
@@ -33,8 +43,10 @@ def heatwaves(
     smooth: int = 31,
     above: float | None = None,
     below: float | None = None,
+    climatology: str | Path | xr.Dataset | xr.DataArray | pd.Series[float] | pd.DataFrame | None = None,
+    at: str | Sequence[float] | None = None,
     out: Path | str | None = None,
-) -> Result[xr.Dataset | pd.DataFrame]:
+) -> Events:
     """Find the events of marine heatwaves in daily SST, with start, peak, end, duration, intensities and category.
 
     Args:
@@ -62,11 +74,16 @@ def heatwaves(
         smooth: days of the running mean of these, an odd number. 1 is none.
         above: instead of heatwaves, find periods above this temperature in degC, without climatology or category.
         below: instead of cold spells, find periods below this temperature in degC.
-        out: the `.nc` or, for places, the `.csv` to write, by default named after the data and the places.
+        climatology: a longer record, a series or a grid, whose climatology and thresholds a series or places are
+            compared with, by default their own. Of a grid, it is the cell of the place.
+        at: latitude and longitude of a series, such as `-42.5,148.1`, if it does not state them.
+        out: the `.nc` or, for places, the `.csv` to write, by default named after the data and the places. The
+            events of an object in Python are written only to a file that is named here.
 
     Returns:
         Days in events, number of events and cumulative intensity by year of all cells, and every event (see
-        `docs/heatwaves.md`), opened lazily, or a table with a row for each event of the places.
+        `docs/heatwaves.md`), opened lazily, or a table with a row for each event of the places. Without a file,
+        `path` is None.
 
     Raises:
         SSTCastError: the data, the baseline, the definition, the places or `out` are unusable.
@@ -79,16 +96,27 @@ def heatwaves(
         >>> events["event_days"].dims
         ('year', 'lat', 'lon')
     """
+    from sstcast.extremes.climatology_record import ClimatologyRecord, parse_at
     from sstcast.extremes.definition import Definition
     from sstcast.extremes.records import Question, events_of_record
     from sstcast.forecasting.forecast_events import events_of_forecast, open_if_forecast
-    from sstcast.runs import Run
 
-    source = str(data.folder) if isinstance(data, Run) else from_pandas(data)
+    source = from_pandas(data)  # is held as long as this variable
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
     definition = Definition(percentile, shortest, longest_gap, window, smooth)
-    question = Question(read_places(places) or None, cold, baseline, years, dhw, definition, above, below)
+    record, held = None, None if climatology is None else from_pandas(climatology)
+    if held is not None:
+        record = ClimatologyRecord(field_source(held), None if at is None else parse_at(at))
+        if open_if_forecast(record.source.path) is not None:
+            raise SSTCastError(
+                f"--climatology {record.source.path}: is a forecast; give a record of observed days"
+            )
+    elif at is not None:
+        raise SSTCastError(f"--at {at}: is where a series lies in the record of --climatology; give that too")
+    question = Question(read_places(places) or None, cold, baseline, years, dhw, definition, above, below, record)
     question.check()
     if (forecast := open_if_forecast(days.path)) is not None:
-        return Result(*events_of_forecast(forecast, days, question, expand_path(out)), True)
-    return Result(*events_of_record(days, question, expand_path(out)), True)
+        found, path = events_of_forecast(forecast, days, question, expand_path(out))
+    else:
+        found, path = events_of_record(days, question, expand_path(out))
+    return Events(found, path, path is not None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sstcast.api.arguments import (
     Result,
+    Scored,
     Seeds,
     Verified,
     as_config,
@@ -30,19 +31,20 @@ if TYPE_CHECKING:
 
     from sstcast.config import RunConfig
     from sstcast.figures.sheets.sheet import Sheet
+    from sstcast.forecasting.loaded_run import LoadedRun
     from sstcast.runs import Run
     from sstcast.scores.leaderboard import Contest
 
 
 @takes_verified
 def evaluate(
-    run: Run | Path | str,
-    against: str | Run | Path = "multiscale",
+    run: Run | LoadedRun | Path | str,
+    against: str | Run | LoadedRun | Path = "multiscale",
     source: str | Path | xr.Dataset | xr.DataArray | None = None,
     region: str | None = None,
     index: str | Path | None = None,
     **asked: Unpack[Verified],
-) -> Result[dict[str, Any]]:
+) -> Scored:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
     Args:
@@ -57,7 +59,8 @@ def evaluate(
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
 
     Returns:
-        The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
+        The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units. `table` has
+        the errors of all systems as a pandas DataFrame.
 
     Raises:
         SSTCastError: the run is not trained, its data have changed, or the other data do not suit it.
@@ -99,7 +102,7 @@ def evaluate(
         ratios, name = metrics["ratios"], reference.folder.name
         mse = ratios["mse"] | {MODEL: ratios["mse"][MODEL] | {name: compare_runs(run, reference)}}
         metrics = metrics | {"ratios": ratios | {"mse": mse}}
-    return Result(metrics, run.metrics, new)
+    return Scored(metrics, run.metrics, new)
 
 
 @takes_verified
@@ -123,7 +126,7 @@ def hindcast(
     source: xr.Dataset | xr.DataArray | None = None,
     predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
     **asked: Unpack[Verified],
-) -> Result[dict[str, Any]]:
+) -> Scored:
     """Train systems on earlier years only, forecast many years, and score all years together.
 
     Args:
@@ -150,7 +153,8 @@ def hindcast(
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), for every system with the squared error in degC² and its
-        ratio to the squared error of the best linear system, or of the one that `against` names.
+        ratio to the squared error of the best linear system, or of the one that `against` names. `table`
+        has the errors of all systems as a pandas DataFrame.
 
     Raises:
         SSTCastError: years are outside the data, a fold has too few training days, or the systems' data differ.
@@ -181,14 +185,14 @@ def hindcast(
     reference = None if against is None else plan.reference(against)
     metrics, new = hindcast(plan, jobs, scheduler)
     warn_of_implausible(str(folder.folder), metrics)
-    return Result(_again(folder.folder, metrics, index, reference), folder.metrics, new)
+    return Scored(_again(folder.folder, metrics, index, reference), folder.metrics, new)
 
 
 @takes_verified
 def score(
     file: Path | str,
     truth: str | Path | xr.Dataset | xr.DataArray | None = None,
-    against: Sequence[str | Run | Path] = (),
+    against: Sequence[str | Run | LoadedRun | Path] = (),
     region: str | None = None,
     out: Path | str | None = None,
     variable: str | None = None,
@@ -197,7 +201,7 @@ def score(
     remove_bias: bool = False,
     index: str | Path | None = None,
     **asked: Unpack[Verified],
-) -> Result[dict[str, Any]]:
+) -> Scored:
     """Score forecasts from any system, given as a file, against the baselines and your runs.
 
     Args:
@@ -216,7 +220,8 @@ def score(
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
 
     Returns:
-        The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
+        The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units. `table` has
+        the errors of all systems as a pandas DataFrame.
 
     Raises:
         SSTCastError: the file, the truth, the region or a run is unusable, or they do not fit together.
@@ -243,11 +248,11 @@ def score(
         remove_bias,
         also,
     )
-    return Result(_again(scored.folder, metrics, index), scored.metrics, new)
+    return Scored(_again(scored.folder, metrics, index), scored.metrics, new)
 
 
 def page(
-    forecast: Run | Path | str,
+    forecast: Run | LoadedRun | Path | str,
     out: Path | str | None = None,
     region: str | None = None,
     max_size: float = 20,
@@ -275,11 +280,16 @@ def page(
     return Result(None, *write_forecast_page(expand_user(forecast), expand_path(out), region, max_size))
 
 
-def map(run: Run | Path | str, projection: str = "PlateCarree", region: str | None = None) -> list[Path]:
+def map(
+    run: Run | LoadedRun | Path | str, projection: str = "PlateCarree", region: str | None = None
+) -> list[Path]:
     """Draw maps of the errors and of example forecasts of a run or a scored file, or of a hindcast's scores.
 
+    Of a record's events, draw the mean days a year, the highest category and the trend of the days a year.
+
     Args:
-        run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
+        run: a run, which is evaluated first if necessary, a hindcast, the folder of a file's scores, or the `.nc`
+            that `heatwaves` wrote of all cells of a record, beside which the maps are drawn.
         projection: a cartopy projection, for instance `Robinson`.
         region: the part to draw, as a name in `configs/regions.yaml` or `W,E,S,N`.
 
@@ -287,19 +297,24 @@ def map(run: Run | Path | str, projection: str = "PlateCarree", region: str | No
         The paths of the PNG files.
 
     Raises:
-        SSTCastError: the run has no scores and cannot be evaluated, or there is no such projection.
+        SSTCastError: the run has no scores and cannot be evaluated, the file does not hold a record's events, or
+            there is no such projection.
 
     Examples:
         >>> sstcast.map(run)[-1].name
         'ratio-by-lead.png'
     """
     from sstcast.figures.results import Results
+    from sstcast.reports.event_maps import draw_event_maps, is_file
     from sstcast.reports.report import draw_maps
 
-    return draw_maps(Results(expand_user(run), region), projection)
+    path = expand_user(run)
+    if is_file(path):
+        return draw_event_maps(path, projection, region)
+    return draw_maps(Results(path, region), projection)
 
 
-def report(run: Run | Path | str) -> Result[None]:
+def report(run: Run | LoadedRun | Path | str) -> Result[None]:
     """Write all results of a run, a hindcast or a scored file to one HTML page.
 
     Args:
@@ -324,13 +339,15 @@ def report(run: Run | Path | str) -> Result[None]:
 def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list[Sheet]]]:
     """Rank all evaluated runs in a folder, and write the ranks to `leaderboard.csv` and `leaderboard.html`.
 
-    Runs on graphs have a table for each data set, split and metric, which is printed, and in the page.
+    Hindcasts and scored files have a table each, and runs on graphs one for each data set, split and metric, which
+    are printed, and in the page. A line names the runs that are left out because they are not evaluated.
 
     Args:
         folder: a folder of runs.
 
     Returns:
-        The contests, each with its comparable runs from best to worst, and the tables of hindcasts and graphs.
+        The contests, each with its comparable runs from best to worst, and the tables of hindcasts, files and
+        graphs.
 
     Raises:
         SSTCastError: the folder holds no evaluated run.
@@ -341,11 +358,11 @@ def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list
     """
     from sstcast.benchmarks.results import tables_below
     from sstcast.figures.sheets.sheet import Sheet
-    from sstcast.reports.leaderboard import hindcast_sheets, write_leaderboard
+    from sstcast.reports.leaderboard import other_sheets, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
 
     runs = expand_user(folder)
-    sheets = [*hindcast_sheets(runs), *(Sheet(*table) for table in tables_below(runs))]
+    sheets = [*other_sheets(runs), *(Sheet(*table) for table in tables_below(runs))]
     contests = leaderboard(runs, empty=bool(sheets))
     return Result((contests, sheets), write_leaderboard(contests, runs, sheets)[0], True)
 
@@ -363,8 +380,9 @@ def _again(
     return SavedScores(ScoreFiles(folder), metrics).again(reference, index).metrics
 
 
-def _reference(against: Run | Path | str) -> Run | str:
+def _reference(against: Run | LoadedRun | Path | str) -> Run | str:
     from sstcast.runs import Run
     from sstcast.scores.evaluate import reference
 
-    return against if isinstance(against, Run) else reference(str(expand_user(against)))
+    folder = expand_user(against)
+    return reference(str(folder)) if isinstance(against, (str, Path)) else Run(folder)

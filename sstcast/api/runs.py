@@ -69,7 +69,7 @@ def build_forecaster(
 def train(
     config: RunConfig | Path | str | None = None,
     overrides: Sequence[str] = (),
-    resume: Run | Path | str | None = None,
+    resume: Run | LoadedRun | Path | str | None = None,
     seeds: Seeds = None,
     devices: int | None = None,
     strategy: str | None = None,
@@ -144,7 +144,7 @@ def train(
     return made
 
 
-def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False) -> Run:
+def combine(runs: Sequence[Run | LoadedRun | Path | str], name: str, equal: bool = False) -> Run:
     """Combine runs into one that forecasts their weighted mean, with weights fitted to the validation days.
 
     Args:
@@ -182,7 +182,7 @@ def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False) ->
 
 
 def load(
-    run: Run | Path | str,
+    run: Run | LoadedRun | Path | str,
     region: str | None = None,
     source: str | Path | xr.Dataset | xr.DataArray | None = None,
     variable: str | None = None,
@@ -226,7 +226,7 @@ def load(
 
 
 def forecast(
-    run: Run | Path | str,
+    run: Run | LoadedRun | Path | str,
     date: str = "latest",
     out: Path | str | None = None,
     region: str | None = None,
@@ -244,7 +244,8 @@ def forecast(
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
     Args:
-        run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
+        run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast; in Python
+            also a run, or one that was loaded, for its own ocean or another.
         date: last day of history, YYYY-MM-DD or `latest`.
         out: a `.nc` or `.zarr`. By default, a `.nc` in the run's folder.
         region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
@@ -279,19 +280,27 @@ def forecast(
         ('init_time', 'lead', 'lat', 'lon')
     """
     from sstcast.forecasting.forecast import forecast
+    from sstcast.forecasting.loaded_run import LoadedRun
     from sstcast.forecasting.places import parse_shares
     from sstcast.storage.stores import open_netcdf, open_zarr
 
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
+    folder = run.run.folder if isinstance(run, LoadedRun) else expand_user(run)
+    if isinstance(run, LoadedRun) and run.where.given:
+        if days.given:
+            raise SSTCastError(
+                f"--{next(iter(days.given))}: the run was loaded for an ocean of its own; leave it out"
+            )
+        days = run.where
     shares = () if share is None else parse_shares(share)
     asked = samples, read_places(places), shares
     sides = read_temperatures(above, "--above"), read_temperatures(below, "--below")
-    path, new = forecast(expand_user(run), str(date), expand_path(out), members, days, *asked, *sides)
+    path, new = forecast(folder, str(date), expand_path(out), members, days, *asked, *sides)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
 def update(
-    run: Run | Path | str,
+    run: Run | LoadedRun | Path | str,
     date: str = "latest",
     max_size: float = 20,
     places: Sequence[Path | str] | Path | str = (),

@@ -9,7 +9,7 @@ events from the warming (Oliver et al. 2021, Annu. Rev. Mar. Sci. 13; Amaya et a
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,9 +55,12 @@ class Baseline:
         last: dt.date,
         path: Path,
         definition: Definition = HOBDAY,
+        until: dt.date | None = None,
     ) -> "Baseline":
-        """Return the baseline of a kind for the record `first..last`, from the option `years`, such as
+        """Return the baseline of a kind from the record `first..last`, from the option `years`, such as
         `1991:2020`.
+
+        It is for days `until` a date, by default the last of the record.
 
         By default, these are 1982 to 2011 if the record has them, else all of its complete years. A period of
         fewer than 20 years is logged, and so are the years in which a moving baseline defines no event.
@@ -69,20 +72,22 @@ class Baseline:
         complete = complete_years(first, last)
         if not len(complete):
             raise SSTCastError(
-                f"{path}: has {first}..{last}, no complete year for a climatology; give a longer record"
+                f"{path}: has {first}..{last}, no complete year for a climatology; give a longer record or, of "
+                "places, another one with --climatology"
             )
         if kind == MOVING:
             if years is not None:
                 raise SSTCastError(f"--years {years}: a moving baseline has no years of its own; leave them out")
-            if last.year - complete[0] < MOVING_YEARS:
+            last_year = min((last if until is None else until).year, complete[-1] + 1)
+            if last_year - complete[0] < MOVING_YEARS:
                 raise SSTCastError(
                     f"{path}: has {first}..{last}, {counted(len(complete), 'complete year')}, but a moving "
                     f"baseline needs {MOVING_YEARS} before each year; choose --baseline {FIXED} or {DETRENDED}"
                 )
             LOG.info(f"{path}: no events before {complete[0] + MOVING_YEARS}, for want of {MOVING_YEARS} years")
-            return cls(
-                kind, dt.date(complete[0], 1, 1), dt.date(min(complete[-1], last.year - 1), 12, 31), definition
-            )
+            if until is not None and until.year > last_year:
+                LOG.warning(f"{path}: no events after {last_year}, for want of the {MOVING_YEARS} years before")
+            return cls(kind, dt.date(complete[0], 1, 1), dt.date(last_year - 1, 12, 31), definition)
         begin, end = _parsed(years) if years is not None else USUAL_YEARS
         if years is None and not {begin, end} <= {*complete}:
             begin, end = complete[0], complete[-1]
@@ -103,38 +108,46 @@ class Baseline:
             years = counted(int(known.sel(place=place)), "year")
             raise SSTCastError(
                 f"{path}: {place} has values in {years} of {self.first}..{self.last}, but thresholds need "
-                f"{FEWEST_YEARS}: give a longer series, or a temperature with --above or --below"
+                f"{FEWEST_YEARS}: give a longer series, a longer record with --climatology, or a temperature with "
+                "--above or --below"
             )
         if self.kind == DETRENDED and base.isnull().any():
             raise SSTCastError(
                 f"{path}: a trend needs each day of {self.first}..{self.last}; choose --baseline {FIXED}"
             )
 
-    def daily(self, sst: xr.DataArray, cold: bool = False) -> tuple[Array, Array]:
+    def daily(
+        self, sst: xr.DataArray, cold: bool = False, base: xr.DataArray | None = None
+    ) -> tuple[Array, Array]:
         """Return climatology and threshold `[day, series]` in degC of the days of `sst(time, series)`.
 
-        The threshold is NaN on days on which no event is defined (see `heatwaves.where_defined`). Days may be
-        missing (see `gaps.limits_of_known`).
+        They are statistics of the record `base(time, series)`, by default of `sst` itself. The threshold is NaN on
+        days on which no event is defined (see `heatwaves.where_defined`). Days may be missing (see
+        `gaps.limits_of_known`).
         """
         name = "cold_spell_threshold" if cold else "heatwave_threshold"
+        record = sst if base is None else base
         if self.kind == MOVING:
-            return self._of_moving_years(sst, name)
-        base = sst.sel(time=slice(str(self.first), str(self.last)))
+            return self._of_moving_years(sst, record, name)
+        record = record.sel(time=slice(str(self.first), str(self.last)))
         trend: Array | float = 0.0
         if self.kind == DETRENDED:
-            trend = _trend(sst, base, limits(base, self.definition)["climatology"])
-            position = sst.indexes["time"].get_indexer(base.indexes["time"])
-            base = base.copy(data=(base.values - trend[position]).astype(np.float32))
-        found = where_defined(limits_of_known(base, self.definition))
+            trend_on = _trend(record, limits(record, self.definition)["climatology"])
+            trend = trend_on(sst["time"])
+            record = record.copy(data=(record.values - trend_on(record["time"])).astype(np.float32))
+        found = where_defined(limits_of_known(record, self.definition))
         normal, limit = (on_days(found[of], sst["time"]).values + trend for of in ("climatology", name))
         return normal.astype(np.float32, copy=False), limit.astype(np.float32, copy=False)
 
-    def _of_moving_years(self, sst: xr.DataArray, name: str) -> tuple[Array, Array]:
+    def _of_moving_years(self, sst: xr.DataArray, record: xr.DataArray, name: str) -> tuple[Array, Array]:
         normal, limit = np.full((2, *sst.shape), np.nan, np.float32)
         year = sst["time"].dt.year.values
         for of in range(self.first.year + MOVING_YEARS, self.last.year + 2):
-            base = sst.sel(time=slice(str(of - MOVING_YEARS), str(of - 1)))
-            found, own = where_defined(limits_of_known(base, self.definition)), year == of
+            own = year == of
+            if not own.any():
+                continue
+            base = record.sel(time=slice(str(of - MOVING_YEARS), str(of - 1)))
+            found = where_defined(limits_of_known(base, self.definition))
             for field, values in ((normal, found["climatology"]), (limit, found[name])):
                 field[own] = on_days(values, sst["time"][own]).values
         return normal, limit
@@ -152,7 +165,7 @@ class Limit:
         """The limit as it is recorded in files."""
         return f"{'below' if self.below else 'above'} {self.temperature:.12g} degC, {self.definition.duration}"
 
-    def daily(self, sst: xr.DataArray, cold: bool = False) -> tuple[None, Array]:
+    def daily(self, sst: xr.DataArray, cold: bool = False, base: xr.DataArray | None = None) -> tuple[None, Array]:
         """Return no climatology, and the threshold `[day, series]` of the days of `sst(time, series)`."""
         return None, np.full(sst.shape, self.temperature, np.float32)
 
@@ -167,9 +180,8 @@ def _parsed(years: str | Sequence[int]) -> tuple[int, int]:
     return first, last
 
 
-def _trend(sst: xr.DataArray, base: xr.DataArray, climatology: xr.DataArray) -> Array:
-    """Return the linear trend `[day, series]` of the anomalies of `base`, on all days of `sst`, from the period's
-    mean.
+def _trend(base: xr.DataArray, climatology: xr.DataArray) -> Callable[[xr.DataArray], Array]:
+    """Return what gives the trend `[day, series]` of the anomalies of `base` on days, from the mean of the period.
 
     It is fitted by least squares to the departures from the `climatology` of `base`.
     """
@@ -177,5 +189,8 @@ def _trend(sst: xr.DataArray, base: xr.DataArray, climatology: xr.DataArray) -> 
     origin = base["time"].values[0]
     day = (base["time"].values - origin) / np.timedelta64(1, "D")
     slope = (day - day.mean()) @ (anomaly - anomaly.mean(0)) / np.square(day - day.mean()).sum()
-    every_day = (sst["time"].values - origin) / np.timedelta64(1, "D")
-    return np.asarray((every_day - day.mean())[:, None] * slope)
+
+    def on(time: xr.DataArray) -> Array:
+        return np.asarray(((time.values - origin) / np.timedelta64(1, "D") - day.mean())[:, None] * slope)
+
+    return on

@@ -55,9 +55,12 @@ def stress_of_cells(sst: xr.DataArray, years: MonthlyYears) -> xr.Dataset:
     return xr.Dataset({name: (dims[name], field) for name, field in fields.items()}, axes)
 
 
-def stress_of_places(sst: xr.DataArray, years: MonthlyYears) -> pd.DataFrame:
-    """Return the heat stress of the series `sst(time, place)` in degC, a row for each place and day."""
-    mmm = maximum_monthly_mean(sst, years).values
+def stress_of_places(sst: xr.DataArray, years: MonthlyYears, base: xr.DataArray | None = None) -> pd.DataFrame:
+    """Return the heat stress of the series `sst(time, place)` in degC, a row for each place and day.
+
+    The monthly means are of the record `base(time, place)`, by default of `sst` itself.
+    """
+    mmm = maximum_monthly_mean(sst if base is None else base, years).values
     hotspot, dhw = sst.values - mmm, degree_heating_weeks(sst.values, mmm)
     columns = {"sst": sst.values, "hotspot": hotspot, "dhw": dhw, "stress": stress_level(hotspot, dhw)}
     days, count = sst.sizes["time"], sst.sizes["place"]

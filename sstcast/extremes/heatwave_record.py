@@ -79,8 +79,9 @@ def events_of_cells(
 
     Returns `event_days`, `event_count` and `event_intensity(year, lat, lon)`: the days in events, the events that
     begin, and the sum of the intensities of the days in events, of each year, NaN where the baseline defines no
-    event. The events are a contiguous ragged array: the `cell_events` of each `cell` follow one another along
-    `event`, with the `columns` of `heatwave_events.find_events` as `event_start`, `event_peak` and so on.
+    event. `known_days(year)` are the days of the year that the record has. The events are a contiguous ragged
+    array: the `cell_events` of each `cell` follow one another along `event`, with the `columns` of
+    `heatwave_events.find_events` as `event_start`, `event_peak` and so on.
     """
     sst = in_scratch(sst.transpose("time", "lat", "lon").astype(np.float32, copy=False))
     year = sst["time"].dt.year.values
@@ -119,6 +120,7 @@ def events_of_cells(
     return xr.Dataset(
         {
             **{name: (("year", "lat", "lon"), of_year[of]) for name, of in zip(totals, BY_YEAR, strict=True)},
+            "known_days": ("year", np.bincount(year - years[0]).astype(np.int32)),
             "cell_events": ("cell", counts.array()),
             **{f"event_{name}": ("event", values) for name, values in arrays.items()},
         },

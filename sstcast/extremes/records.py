@@ -3,7 +3,7 @@
 import datetime as dt
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.extremes.above import ABOVE, BELOW, HIGHEST, LOWEST
 from sstcast.extremes.baselines import FIXED, Baseline, Limit
+from sstcast.extremes.climatology_record import ClimatologyRecord, tell_differences
 from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heat_stress import MonthlyYears
 from sstcast.extremes.heat_stress_record import stress_of_cells, stress_of_places
@@ -32,10 +33,12 @@ from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.places.places import Places
 from sstcast.places.series import series_of
 from sstcast.reading.daily_field import source_of
+from sstcast.reading.xarray_objects import is_object
 from sstcast.runs import PRETRAINED, Run, file_name
 from sstcast.storage.artefacts import check_own, followed, locked, noted, read_recipe, unlinked
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
+from sstcast.types import Array
 
 REMEDY = "the events are of the old data; to use the new data, run `sstcast prepare`, then train another run"
 HEADERS = ("place,start,", "place,time,sst,hotspot,")  # the first columns of tables of events and of heat stress
@@ -46,7 +49,7 @@ class Question(NamedTuple):
     """What the command is asked for: the places or all cells, cold spells, the baseline and the definition.
 
     With `dhw`, these are degree heating weeks instead of events, and with `above` or `below` events beyond this
-    temperature in degC.
+    temperature in degC. Of places, climatology, thresholds and monthly means may be those of another record.
     """
 
     places: Places | None = None
@@ -57,6 +60,7 @@ class Question(NamedTuple):
     definition: Definition = HOBDAY
     above: float | None = None
     below: float | None = None
+    climatology: ClimatologyRecord | None = None  # that climatology and thresholds are of, by default the days
     of_series: bool = False  # whether the days are those of places, so that there are no cells
 
     @property
@@ -71,6 +75,7 @@ class Question(NamedTuple):
         """The options, of those that thresholds and events depend on, that are not the usual ones."""
         options = {"baseline": self.kind != FIXED, "years": self.years is not None}
         options |= {"above": self.above is not None, "below": self.below is not None}
+        options |= {"climatology": self.climatology is not None}
         names = [name for name, differs in options.items() if differs]
         return names + [name.replace("_", "-") for name in self.definition.given]
 
@@ -116,7 +121,8 @@ class Question(NamedTuple):
                 raise SSTCastError(
                     f"--{option} {value:g}: give one temperature from {LOWEST:g} to {HIGHEST:g} degC"
                 )
-        if self.dhw and (options := ["cold"] * self.cold + self.given):
+        options = ["cold"] * self.cold + [name for name in self.given if name != "climatology"]
+        if self.dhw and options:
             raise SSTCastError(f"--dhw: degree heating weeks have no --{options[0]}; leave one of the two out")
 
 
@@ -127,12 +133,12 @@ def is_run(source: Path) -> bool:
 
 def events_of_record(
     source: FieldSource, question: Question, out: Path | None = None
-) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+) -> tuple[xr.Dataset | pd.DataFrame, Path | None]:
     """Find the events in all days of a source, or of a run, and write them to `out`.
 
     The events of cells go to a `.nc`, by default `NAME-heatwaves.nc` in the current folder or `RUN/heatwaves.nc`.
     Those of places go to a `.csv`, named after both. Under its default name, no file of other days or of another
-    baseline is replaced. Returns the events and the file.
+    baseline is replaced. Those of an object are written only to an `out`. Returns the events and the file, if any.
 
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
@@ -144,17 +150,18 @@ def events_of_record(
         question = question._replace(of_series=True)
     name, cold = question.file_name, question.cold or question.subject == BELOW
     path = Path(f"{file_name(source.path.stem)}-{name}") if run is None else run.folder / name
-    path = checked_out(out or unlinked(path), question.suffix)
-    with _record(source, run, known) as (sst, fraction, prepared), locked(path):
-        baseline = _baseline(question, sst, source, run)
-        if known is not None and isinstance(baseline, Baseline):
-            baseline.check_known(known, source.path)
-        if known is not None and question.dhw and known.isnull().any():
-            raise SSTCastError(f"--dhw: {source.path} lacks days, which degree heating weeks need; fill them")
-        recipe = {"baseline": str(baseline), "made_from": _made_from(source, run)}
-        recipe |= {**question.own, **question.files_from(path)}
-        if out is None:
-            check_same(path, recipe)
+    to = None if out is None and is_object(source.source) else checked_out(out or unlinked(path), question.suffix)
+    with _record(source, run, known) as (sst, fraction, prepared), nullcontext() if to is None else locked(to):
+        base = None if run is not None else _base(question, known, source)
+        of_base = source.path if base is None else Path(base.attrs["path"])
+        baseline = _baseline(question, sst, base, of_base, run)
+        _check_days(known, base, baseline, source.path, of_base)
+        title = "" if base is None else str(base.attrs["title"])
+        named = f"{baseline}, of {title}" if title else str(baseline)
+        recipe = {"baseline": named, "made_from": _made_from(source, run, question)}
+        recipe |= {**question.own, **({} if to is None else question.files_from(to))}
+        if out is None and to is not None:
+            check_same(to, recipe)
         if question.own:
             LOG.info(f"{source.path}: events and their categories are not Hobday's: {question.definition}")
 
@@ -164,12 +171,11 @@ def events_of_record(
                 if question.places is not None:
                     weights = question.places.weights(fraction, sst[0].notnull().values)
                     series = series_of_places(sst, question.places, weights)
-                if isinstance(baseline, MonthlyYears):
-                    table = stress_of_places(series, baseline)
-                else:
-                    climatology, threshold = baseline.daily(series, cold)
-                    table = events_of_series(series, climatology, threshold, cold, question.definition)
-                table = table.assign(baseline=str(baseline), **question.own)
+                of_places = None if base is None else base.sel(place=series["place"].values)
+                table, threshold = _of_places(series, of_places, baseline, cold, question.definition)
+                if of_places is not None:
+                    tell_differences(series, of_places, threshold, title, cold)
+                table = table.assign(baseline=named, **question.own)
                 table.attrs["last"] = sst["time"].values[-1]
                 return table
             if isinstance(baseline, MonthlyYears):
@@ -181,33 +187,88 @@ def events_of_record(
                 )
             return with_attributes(found, str(sst.attrs["title"]), recipe, question.subject)
 
-        return written(find() if prepared is None else prepared.unchanged(find), path, recipe)
+        return written(find() if prepared is None else prepared.unchanged(find), to, recipe)
+
+
+def _of_places(
+    series: xr.DataArray,
+    base: xr.DataArray | None,
+    baseline: Baseline | Limit | MonthlyYears,
+    cold: bool,
+    definition: Definition,
+) -> tuple[pd.DataFrame, Array | None]:
+    """Return the events or heat stress of `series(time, place)` as a table, and the threshold `[day, place]`."""
+    if isinstance(baseline, MonthlyYears):
+        return stress_of_places(series, baseline, base), None
+    climatology, threshold = baseline.daily(series, cold, base)
+    return events_of_series(series, climatology, threshold, cold, definition), threshold
+
+
+def _base(question: Question, known: xr.DataArray | None, source: FieldSource) -> xr.DataArray | None:
+    """Return the record `sst(time, place)` of --climatology, with its name as `title` and its `path`, or None."""
+    if (record := question.climatology) is None:
+        return None
+    path = record.source.path
+    if is_run(path):
+        raise SSTCastError(f"--climatology {path}: is a run; give the source of its days")
+    if known is None and question.places is None:
+        raise SSTCastError(f"--climatology: {source.path} has cells; give places of it with --places, or a series")
+    return record.of(known, question.places).assign_attrs(title=record.name, path=str(path))
 
 
 def _baseline(
-    question: Question, sst: xr.DataArray, source: FieldSource, run: Run | None
+    question: Question, sst: xr.DataArray, base: xr.DataArray | None, path: Path, run: Run | None
 ) -> Baseline | Limit | MonthlyYears:
-    """Return what events, or the years whose monthly means heat stress, are measured from."""
+    """Return what events, or the years whose monthly means heat stress, are measured from.
+
+    Statistics are of the record `base`, by default of the days `sst` themselves. `path` is that of these days.
+    """
+    of_run = None if run is None else _of_run(run, question)
+    record = sst if base is None else base
     if question.dhw:
-        first, last = _span(sst) if run is None else run.config.data.splits.base
+        first, last = _span(record) if of_run is None else (of_run.first, of_run.last)
         if (years := MonthlyYears.of(first, last)) is None:
             raise SSTCastError(
-                f"{source.path}: has {first}..{last}, no complete year for monthly means; give more days"
+                f"{path}: has {first}..{last}, no complete year for monthly means; give more days or, of places, "
+                "a longer record with --climatology"
             )
         return years
-    if run is None:
-        if question.limit is not None:
-            return question.limit
-        return Baseline.of(question.kind, question.years, *_span(sst), source.path, question.definition)
-    return _of_run(run, question)
+    if of_run is not None:
+        return of_run
+    if question.limit is not None:
+        return question.limit
+    _, until = _span(sst)
+    return Baseline.of(question.kind, question.years, *_span(record), path, question.definition, until)
 
 
-def _made_from(source: FieldSource, run: Run | None) -> dict[str, Any]:
+def _check_days(
+    known: xr.DataArray | None,
+    base: xr.DataArray | None,
+    baseline: Baseline | Limit | MonthlyYears,
+    path: Path,
+    of_base: Path,
+) -> None:
+    """Raise SSTCastError if the series `known`, or the record `base`, lacks days that are needed.
+
+    `path` and `of_base` are theirs.
+    """
+    record = known if base is None else base
+    if record is not None and isinstance(baseline, Baseline):
+        baseline.check_known(record, of_base)
+    if isinstance(baseline, MonthlyYears):
+        years = None if base is None else base.sel(time=slice(str(baseline.first), str(baseline.last)))
+        for days, where in ((known, path), (years, of_base)):
+            if days is not None and days.isnull().any():
+                raise SSTCastError(f"--dhw: {where} lacks days, which degree heating weeks need; fill them")
+
+
+def _made_from(source: FieldSource, run: Run | None, question: Question) -> dict[str, Any]:
     """Return which days events are found in. Those of a run are its own, wherever it lies."""
     if run is not None:
         return {}
     given = {key: str(value) for key, value in source.given.items() if value}  # no gaps are the default
-    return given | {"source": source_of(source.source).identity}
+    of_base = {} if question.climatology is None else question.climatology.made_from
+    return given | {"source": source_of(source.source).identity} | of_base
 
 
 def check_same(path: Path, recipe: dict[str, Any]) -> None:
@@ -245,7 +306,8 @@ def _record(
         yield series, xr.DataArray(), None
         return
     if run is None:
-        with open_record(source) as sst:
+        with open_record(source) as opened:
+            sst = opened.assign_attrs(title=source_of(source.source).called(str(opened.attrs["title"])))
             yield sst, sst[0].notnull().drop_vars("time").astype(np.float32).load(), None
         return
     if given := [key for key in source.given if key != "source"]:
@@ -256,7 +318,8 @@ def _record(
     else:
         prepared = prepare(run.config.data)
     cube = prepared.open_cube()
-    yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load(), prepared
+    title = source_of(run.config.data.source).called(str(cube.attrs["source"]))
+    yield cube["sst"].assign_attrs(title=title), cube["ocean_fraction"].load(), prepared
 
 
 def _of_run(run: Run, question: Question) -> Baseline:
@@ -288,12 +351,14 @@ def checked_out(out: Path, suffix: str) -> Path:
 
 
 def written(
-    events: xr.Dataset | pd.DataFrame, out: Path, recipe: dict[str, Any] | None = None
-) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+    events: xr.Dataset | pd.DataFrame, out: Path | None, recipe: dict[str, Any] | None = None
+) -> tuple[xr.Dataset | pd.DataFrame, Path | None]:
     """Write the events of cells to NetCDF, or those of places to a CSV file, whose note keeps the `recipe`.
 
-    Returns them, lazily if of cells.
+    Returns them, lazily if of cells. Without a file, they stay in memory.
     """
+    if out is None:
+        return events, None
     if isinstance(events, pd.DataFrame):
         numbers: Any = events.select_dtypes("float").round(TABLE_DECIMALS)
         with noted(out, recipe) as temporary:

@@ -4,6 +4,9 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from itertools import takewhile
+from pathlib import Path
+
+import pandas as pd
 
 from sstcast.errors import counted, printable
 from sstcast.figures.sheets.sheet import (
@@ -18,11 +21,13 @@ from sstcast.figures.sheets.sheet import (
     sheet_of_systems,
     week_ends,
 )
-from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT
+from sstcast.models import LINEAR
+from sstcast.names import BASE_RATE, BASELINES, CLIMATOLOGIES, EVENT, LINEAR_BASE, MODEL, PERFECT, PERSISTENCE
 from sstcast.ocean.filled_days import MOST_FILLED
-from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
+from sstcast.runs import Run
+from sstcast.scores.score_files import best_climatology, best_of, comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, verdict
-from sstcast.scores.system_records import BASE, WITHOUT, of_role
+from sstcast.scores.system_records import BASE, WITHOUT, of_role, shown_names
 from sstcast.types import Scores
 
 DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the first and the last one
@@ -52,6 +57,47 @@ def summary(metrics: Scores) -> str:
         f"{system['model']}{members}{origin}, {metrics['protocol']} protocol, {metrics['forecasts']} {scored}, "
         f"{first} to {last}{weak}"
     )
+
+
+def squared_error(metrics: Scores) -> str:
+    """Compare the squared error of the first system in a line that needs no knowledge of the systems' kinds.
+
+    It is set beside that of the best climatology and of persistence, and then, with its interval, beside that of
+    the strongest linear rival. Empty if none of them was scored.
+    """
+    system = first_system(metrics)
+    plain, rivals = {*CLIMATOLOGIES, BASELINES[PERSISTENCE]}, []
+    for article, models in (("the ", CLIMATOLOGIES), ("", [BASELINES[PERSISTENCE]]), ("", {*LINEAR} - plain)):
+        name = best_of(metrics, models)
+        compared = {} if name is None else comparison(metrics, "mse", system, name)
+        if (skill := skill_of(compared)) is not None:
+            interval = "" if plain.issuperset(models) else f", {_span(skill, compared['interval'])}"
+            rivals.append((f"{_below(skill)} {article}{name}", interval))
+    told = ", ".join(text for text, interval in rivals if not interval)
+    told = "; ".join(filter(None, [told, *(text + interval for text, interval in rivals if interval)]))
+    of = f" of {system}" * (metrics["kind"] == "hindcast")
+    return f"squared error{of} {told}" if told else ""
+
+
+def _below(skill: float) -> str:
+    """Say how far a squared error lies below another one, or above it."""
+    return f"{_percent(skill)} {'above' if skill < 0 else 'below'}"
+
+
+def _span(skill: float, ends: Sequence[float | None]) -> str:
+    """Write the interval of a ratio as per cent below or above 1, each end with this word if they differ."""
+    low, high = ends
+    if low is None or high is None:
+        return "too few dates for an interval"
+    skills = [1 - high, 1 - low] if skill >= 0 else [1 - low, 1 - high]
+    if len({end < 0 for end in (skill, *skills)}) > 1:
+        return " to ".join(map(_below, skills))
+    return f"{_percent(skills[0]).removesuffix(' %')} to {_percent(skills[1])}"
+
+
+def _percent(skill: float) -> str:
+    share = abs(100 * skill)
+    return f"{share:.{0 if share >= 0.95 else 1}f} %"
 
 
 def answers(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
@@ -132,6 +178,33 @@ def lines_of_systems(metrics: Scores, label: str) -> Sheet:
         title += f" ({len(shown)} of {len(names)} systems; --tables prints all)"
     header = [*(f"day {day}" for day in days), "ratio", "95 %", "verdict"]
     return sheet_of_systems(title, header, metrics, shown, label, cells)
+
+
+def table_of_systems(metrics: Scores, label: str) -> pd.DataFrame:
+    """Return the numbers of the answers for all systems, the run itself as `label`, best first in a hindcast.
+
+    The columns are the RMSE in degC by `day`, the `ratio` of the squared error over all leads to that of the
+    reference, the ends `low` and `high` of its 95 % interval, and the `verdict`. The reference has the ratio 1.
+    """
+    base, days = metrics["reference"], _days(metrics)
+    systems, names = [of for of in metrics["systems"] if of in metrics["scores"]], shown_names(metrics, label)
+    rows = []
+    for system in systems:
+        rmse = errors_of(metrics, system)["by_lead"]["rmse"]
+        compared = {} if system == base else comparison(metrics, "mse", system, base)
+        low, high = compared.get("interval", (None, None))
+        ratio, words = (1.0, "the reference") if system == base else (compared.get("ratio"), "")
+        rows.append([*(rmse[day - 1] for day in days), ratio, low, high, verdict(compared) if compared else words])
+    columns = [*(f"day {day}" for day in days), "ratio", "low", "high", "verdict"]
+    table = pd.DataFrame(rows, pd.Index([names[system] for system in systems], name="system"), columns)
+    return table.astype(dict.fromkeys(columns[:-1], float))
+
+
+def label_of(metrics: Scores, folder: Path) -> str:
+    """Return what the scores in a folder are of: the label of the run, or the name of the file or the hindcast."""
+    if metrics["kind"] == "run":
+        return Run(folder).label
+    return Path(metrics["file"]).name if "file" in metrics else folder.name
 
 
 def _days(metrics: Scores) -> list[int]:

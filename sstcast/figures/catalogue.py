@@ -355,9 +355,11 @@ def heatwave_maps(results: Results) -> Iterator[Map]:
     weeks = ", ".join(
         f"{float(of):.1f} in week {week}" for week, of in zip(days["week"].values, days, strict=True)
     )
-    text = f"Days in each category of heatwave by week, forecast from {day}. On average, a cell has {weeks}."
+    ends = (np.datetime64(day) + category["lead"].values[[0, -1]].astype(int)).astype(str)
+    title = f"Days in each category of heatwave, {' to '.join(ends)}"
+    text = f"{title}, by week, forecast from {day}. On average, a cell has {weeks}."
     draw = partial(draw_days_by_week, category)
-    yield Map("heatwave-days", "Days in each category of heatwave", text, text, draw)
+    yield Map("heatwave-days", title, text, text, draw)
 
 
 Draw = Callable[[Results], Iterable[Chart | Map]]  # yields nothing if its figure does not apply to the results

@@ -7,7 +7,8 @@ import numpy as np
 import shapely
 import xarray as xr
 from matplotlib.collections import QuadMesh
-from matplotlib.colors import BoundaryNorm, Colormap
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import BoundaryNorm, Colormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
@@ -16,11 +17,12 @@ from numpy.typing import NDArray
 
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
-from sstcast.figures.colours import colour_map
+from sstcast.extremes.heatwaves import CATEGORIES
+from sstcast.figures.colours import CATEGORY_COLOURS, colour_map
 from sstcast.figures.projection import DEFAULT_PROJECTION, View
 from sstcast.geo import Box, edges
 
-Kind = Literal["error", "difference", "skill", "temperature", "probability", "count"]
+Kind = Literal["error", "difference", "skill", "temperature", "probability", "count", "category"]
 
 # Colour-blind readers can read both diverging colour maps. Skill has its own map, which does not suggest warm and
 # cold.
@@ -31,6 +33,7 @@ COLOUR_MAPS: dict[Kind, Colormap] = {
     "temperature": colour_map("thermal"),
     "probability": colour_map("matter"),
     "count": colour_map("amp"),
+    "category": ListedColormap(CATEGORY_COLOURS),
 }
 SMALLEST_RANGE = 0.01  # smallest colour range in degC: the resolution of OISST
 # Dots mark cells without data, because the colour maps already use all pale colours.
@@ -88,15 +91,38 @@ def draw_weeks(
     Raises:
         SSTCastError: no cell has a value, or the projection is unknown or does not show the box.
     """
-    view = View(Box.of(field), projection)
     panels = {f"Week {week}": field.sel(week=week) for week in field["week"].values}
+    masks = [] if hatched is None else [hatched.sel(week=week) for week in field["week"].values]
+    options: Any = {"label": label, "kind": kind, "title": title, "credit": credit, "area": area}
+    return draw_hatched(panels, masks, hatch_label, projection=projection, **options)
+
+
+def draw_hatched(
+    panels: Mapping[str, xr.DataArray],
+    masks: Sequence[xr.DataArray] = (),
+    hatch_label: str = "",
+    *,
+    label: str,
+    kind: Kind,
+    title: str = "",
+    credit: str = "",
+    projection: str = DEFAULT_PROJECTION,
+    area: PanelArea = SLIDE,
+) -> Figure:
+    """Draw fields `(lat, lon)` of the same cells in panels titled with their names, otherwise as `draw_weeks`.
+
+    Cells are hatched where the mask `(lat, lon)` of a panel is true.
+    """
+    fields = list(panels.values())
+    view = View(Box.of(fields[0]), projection)
     figure, meshes = draw_panels(panels, view, label=label, kind=kind, area=area)
     legend = []
-    if hatched is not None and bool(hatched.any()):
-        for mesh, week in zip(meshes, field["week"].values, strict=True):
-            _hatch(mesh.axes, view, hatched.sel(week=week))
+    if any(bool(mask.any()) for mask in masks):
+        for mesh, mask in zip(meshes, masks, strict=True):
+            _hatch(mesh.axes, view, mask)
         legend.append(Patch(**HATCH, label=hatch_label))
-    if bool((field.isnull().all("week") & ~view.is_land(field)).any()):
+    empty = np.isnan([field.transpose("lat", "lon").values for field in fields]).all(0)
+    if (empty & ~view.is_land(fields[0])).any():
         legend.append(Patch(**NO_DATA, label="no data"))
     _frame(figure, title, credit, legend)
     return figure
@@ -127,7 +153,9 @@ def draw_panels(
         ax.set_title(name)
     for ax in axes.flat[count:]:
         ax.remove()
-    _bar(figure, meshes[0], list(axes.flat[:count]), label, "bottom")
+    bar = _bar(figure, meshes[0], list(axes.flat[:count]), label, "bottom")
+    if kind == "category":
+        bar.set_ticks(range(len(CATEGORIES)), labels=CATEGORIES)
     return figure, meshes
 
 
@@ -210,7 +238,7 @@ def select_region(fields: xr.Dataset, region: str | None) -> xr.Dataset:
     rows, columns = inside.any("lon"), inside.any("lat")
     if min(int(rows.sum()), int(columns.sum())) < 2:
         raise SSTCastError(
-            f"--region {region}: contains fewer than two rows or columns of the forecasts, which cover "
+            f"--region {region}: contains fewer than two rows or columns of the cells, which cover "
             f"{Box.of(fields)}; make it larger or leave it out"
         )
     cells = fields.assign_coords(lon=box.eastward(fields["lon"]))
@@ -225,6 +253,8 @@ def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
     """Choose round colour levels that cover `values` except the outermost 2 %."""
     if kind == "probability":
         return BoundaryNorm(np.linspace(0, 1, 11), COLOUR_MAPS[kind].N)
+    if kind == "category":
+        return BoundaryNorm(np.arange(len(CATEGORIES) + 1) - 0.5, len(CATEGORIES))
     finite = values[np.isfinite(values)]
     if not finite.size:
         raise SSTCastError("nothing to draw: all cells are empty; choose another --region, or check data.region")
@@ -300,11 +330,11 @@ def _panels(view: View, rows: int, columns: int, area: PanelArea) -> tuple[Figur
 
 def _bar(
     figure: Figure, mesh: QuadMesh, axes: Sequence[Any], label: str, side: Literal["bottom", "right"]
-) -> None:
+) -> Colorbar:
     """Add a colour bar at one side of some maps."""
     assert isinstance(mesh.norm, BoundaryNorm)
     ticks = ticks_of(mesh.norm, 5 if side == "bottom" and _is_narrow(figure) else 9)
-    figure.colorbar(mesh, ax=axes, location=side, label=label, ticks=ticks, fraction=0.04, aspect=40)
+    return figure.colorbar(mesh, ax=axes, location=side, label=label, ticks=ticks, fraction=0.04, aspect=40)
 
 
 def _is_narrow(figure: Figure) -> bool:

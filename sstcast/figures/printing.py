@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
-from sstcast.figures.answers import about_the_distribution, added, answers, gains, lines_of_systems, summary
+from sstcast.figures.answers import (
+    about_the_distribution,
+    added,
+    answers,
+    gains,
+    lines_of_systems,
+    squared_error,
+    summary,
+)
 from sstcast.figures.sheets import above, areas, errors, events, points, sections_of
 from sstcast.figures.sheets.sheet import Sheet, first_name, first_system
 from sstcast.figures.tables import NOTE, VARY, bases, ratios, versus
@@ -40,7 +48,8 @@ def print_answer(metrics: Scores, label: str, asked: Mapping[str, Any], against:
     they are called.
     """
     is_hindcast = metrics["kind"] == "hindcast"
-    _print_wrapped([f"{label}: {summary(metrics)}"])
+    texts = [f"{text}." for text in (squared_error(metrics), summary(metrics)) if text]
+    _print_wrapped([f"{label}: {texts[0]}", *texts[1:]])
     if is_hindcast:
         print_sheets([lines_of_systems(metrics, label)], width=ANSWER_WIDTH)
     _print_wrapped(

@@ -11,6 +11,7 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
+from sstcast.figures.answers import label_of
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
 from sstcast.figures.sheets.sheet import first_system
@@ -65,9 +66,7 @@ class Results:
     @property
     def name(self) -> str:
         """The name of the run, the file or the hindcast."""
-        if self.run:
-            return self.run.label
-        return Path(self.metrics["file"]).name if "file" in self.metrics else self.scored.folder.name
+        return label_of(self.metrics, self.scored.folder)
 
     @property
     def recipe(self) -> dict[str, Any]:

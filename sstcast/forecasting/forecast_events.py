@@ -1,5 +1,6 @@
 """Events and heat stress in a forecast, which is joined to the observed days before it that its file holds."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sstcast.extremes.heat_stress import (
     degree_heating_weeks,
     stress_level,
 )
-from sstcast.extremes.heatwave_record import BY_YEAR, events_of_cells, events_of_series, with_attributes
+from sstcast.extremes.heatwave_record import events_of_cells, events_of_series, with_attributes
 from sstcast.extremes.records import Question, check_same, checked_out, written
 from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.heatwaves import RUNNING_DAY
@@ -49,7 +50,7 @@ def events_in_forecast(forecast: xr.Dataset, file: str, cold: bool = False) -> x
     sst, climatology, threshold = (_joined(forecast, f"{name}_past", name, file) for name in names)
     flat = [field.values.reshape(len(sst), -1) for field in (climatology, threshold)]
     found = events_of_cells(sst, lambda block: (flat[0][:, block["cell"]], flat[1][:, block["cell"]]), cold)
-    found = found.drop_vars([*BY_YEAR, "year"])
+    found = found.drop_dims("year")
     cell = np.repeat(np.arange(found.sizes["cell"]), found["cell_events"])
     first = _first_ahead(cell, found["event_end"].values, forecast["init_time"].values)
     row, column = (
@@ -185,7 +186,7 @@ def open_if_forecast(path: Path) -> xr.Dataset | None:
 
 def events_of_forecast(
     forecast: xr.Dataset, source: FieldSource, question: Question, out: Path | None = None
-) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+) -> tuple[xr.Dataset | pd.DataFrame, Path | None]:
     """Find the events in a forecast and write them as for a record (`records`), by default beside its file."""
     file, with_places = str(source.path), question.places is not None
     given = [key for key in source.given if key != "source"] + question.given
@@ -195,12 +196,17 @@ def events_of_forecast(
         raise SSTCastError(f"--places: {file} holds only heatwaves of places; leave it out, and select cells")
     of_zarr = source.path.suffix == ".zarr"  # whose name keeps its ending, as f.nc may lie beside f.zarr
     name = f"{file_name(source.path.name if of_zarr else source.path.stem)}-{question.file_name}"
-    path = checked_out(out or unlinked(source_of(source.source).beside(name)), question.suffix)
+    beside = unlinked(source_of(source.source).beside(name))
+    path = None if out is None and is_object(source.source) else checked_out(out or beside, question.suffix)
     baseline = f"fixed, {forecast.attrs.get('heatwave_years', 'years not stated')}"
-    with forecast, locked(path):
+    with forecast, nullcontext() if path is None else locked(path):
         if with_places:
-            recipe = {"baseline": baseline, "made_from": {}, **question.files_from(path)}
-            if out is None:  # a later forecast may have another baseline, but not the places of others
+            recipe = {"baseline": baseline, "made_from": {}}
+            if path is not None:
+                recipe |= question.files_from(path)
+            if (
+                out is None and path is not None
+            ):  # a later forecast may have another baseline, but not the places of others
                 check_same(path, recipe | {"baseline": (read_recipe(path) or recipe)["baseline"]})
             table = place_events_in_forecast(forecast, question.places, file)
             return written(table.assign(baseline=baseline), path, recipe)

@@ -126,7 +126,8 @@ class RegionStatistics:
     def __init__(self, prepared: Prepared) -> None:
         """Take the prepared stores. Raises SSTCastError if they do not exist or are damaged."""
         cube, self.statistics = prepared.open_cube(), prepared.open_statistics()
-        self.data, self.source = prepared.data, str(cube.attrs["source"])
+        self.data = prepared.data
+        self.source = source_of(self.data.source).called(str(cube.attrs["source"]))
         self.fraction, self.ocean = cube["ocean_fraction"].load(), cube["ocean_mask"].load()
 
     def anomalies_of(self, history: xr.DataArray) -> xr.Dataset:

@@ -125,6 +125,18 @@ class LoadedRun:
         self._test_start: dt.date | None = None
         self._checkpoints = [digest(member.best) for member in self.run.members]
 
+    def __fspath__(self) -> str:
+        """Return the folder of the run, so that a loaded run may be given in place of it.
+
+        Raises SSTCastError if it was loaded for another ocean, of which the folder does not tell.
+        """
+        if self.where.given:
+            ocean = ", ".join(f"{key} {value}" for key, value in self.where.given.items())
+            raise SSTCastError(
+                f"{self.run.folder}: was loaded with {ocean}, which only `forecast` takes; give the folder instead"
+            )
+        return str(self.run.folder)
+
     def turn_to(self, date: dt.date) -> Prepared:
         """Return the stores for an initial date, and forecast from them until another date needs others.
 

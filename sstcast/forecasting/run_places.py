@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sstcast.errors import SSTCastError, counted, printable
+from sstcast.errors import SSTCastError, counted, named, printable
 from sstcast.forecasting.places import SHARES
 from sstcast.log import LOG
 from sstcast.places.places import Places
@@ -69,8 +69,7 @@ def keep_places(run: Run, asked: AskedPlaces | None) -> None:
     )
     lost = [printable(name) for name in earlier if name not in names]
     if earlier and (lost or len(names) != len(earlier)):
-        more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
-        without = f": without {', '.join(lost[:MOST_NAMED])}{more}" if lost else ""
+        without = f": without {named(lost, MOST_NAMED)}" if lost else ""
         LOG.info(f"{run.folder}: {counted(len(names), 'place')} instead of {len(earlier)}{without}")
 
 

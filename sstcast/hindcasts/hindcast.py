@@ -29,6 +29,7 @@ from sstcast.ocean.filled_days import check_test_dates, left_out
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.predictors.grid import ShortRecord
+from sstcast.reading.daily_field import source_of
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.joining import join_folds
@@ -158,7 +159,7 @@ def _score(plan: Plan) -> Scores:
         sum(left_out(Prepared.of(data), plan.protocol.every) for data in first_ocean),
         kind="hindcast",
         protocol_of_hindcast=asdict(plan.protocol),
-        source=str(tables.attrs["source"]),
+        source=source_of(plan.systems[0].data.source).called(str(tables.attrs["source"])),
         **predictors_of({system.name: system.data for system in plan.systems}),
         short_base_period=short_base_period(*plan.thresholds(plan.protocol.folds[0]).splits.base),
         test=[f"{first.first}-01-01", f"{last.last}-12-31"],

@@ -158,14 +158,14 @@ class Places:
         """Return the weights `[lat, lon]` of an area in the cells of a grid, all 0 outside the region."""
         inside, whole = _intersections(place, fraction, box)
         if not inside.any():
-            LOG.info(f"{place.name}: lies outside the region, {box}, so it has no forecast")
+            LOG.info(f"{place.name}: lies outside the region, {box}, so it is left out")
             return inside.astype(np.float32)
         sea = inside * fraction.values * ocean
         share = sea.sum() / whole
         if share < LEAST_COVERED:
             found = f"only {share:.0%} of its area are ocean cells of the region, {box}"
             if self.kept:
-                LOG.info(f"{place.name}: {found}, so it has no forecast")
+                LOG.info(f"{place.name}: {found}, so it is left out")
                 return np.zeros_like(inside, np.float32)
             raise SSTCastError(
                 f"{self.where}: {place.name}: {found}; {LEAST_COVERED:.0%} are needed: choose a larger region, or "
@@ -247,15 +247,18 @@ def _cell_of_point(
     none = np.zeros(0, np.intp)
     lat, lon = place.lat, float(box.eastward(place.lon))
     if not box.contains(lat, lon):
-        LOG.info(f"{place.name}: lies outside the region, {box}, so it has no forecast")
+        LOG.info(f"{place.name}: lies outside the region, {box}, so it is left out")
         return none
     row, column = (
         min(int(np.searchsorted(cell_bounds[:, 1], value)), len(cell_bounds) - 1)
         for cell_bounds, value in zip(ends, (lat, lon), strict=True)
     )
+    if not ocean.any():
+        LOG.info(f"{place.name}: is on land, and no ocean cell is near")
+        return none
     if not ocean[row, column]:
         rows, columns = np.nonzero(ocean)
-        apart = _kilometres(lat, lon, fraction["lat"].values[rows], fraction["lon"].values[columns])
+        apart = kilometres(lat, lon, fraction["lat"].values[rows], fraction["lon"].values[columns])
         nearest = int(apart.argmin())
         across = abs(columns[nearest] - column)
         if spans_globe(fraction["lon"].values):
@@ -263,7 +266,7 @@ def _cell_of_point(
         beside = max(abs(rows[nearest] - row), across) <= 1
         row, column = int(rows[nearest]), int(columns[nearest])
         cell = f"{float(fraction['lat'][row]):g}, {float(fraction['lon'][column]):g}"
-        use = "its forecast is used" if beside else "it is too far away for a forecast"
+        use = "that cell is used" if beside else "that is too far away"
         LOG.info(
             f"{place.name}: is on land; the nearest ocean cell is at {cell}, {apart[nearest]:.0f} km away; {use}"
         )
@@ -272,7 +275,7 @@ def _cell_of_point(
     return np.array([row * ocean.shape[1] + column])
 
 
-def _kilometres(lat: float, lon: float, lats: Array, lons: Array) -> Array:
+def kilometres(lat: float, lon: float, lats: Array, lons: Array) -> Array:
     """Return the great-circle distances of a point from other points, in km, by the haversine formula."""
     phi, phis, lon_difference = np.radians(lat), np.radians(lats), np.radians(lons - lon)
     half = np.sin((phis - phi) / 2) ** 2 + np.cos(phi) * np.cos(phis) * np.sin(lon_difference / 2) ** 2

@@ -34,6 +34,7 @@ LEAST_KELVIN = 200.0
 LEAST_FAHRENHEIT = (
     28.0  # degF, about the freezing point of sea water; a sea that is always as warm in degC is rare
 )
+SAME_PLACE = 0.1  # degrees, by which the positions of a mooring may differ
 HOBO = "Plot Title"  # begins the exports of HOBOware
 
 
@@ -41,7 +42,10 @@ def series_of(source: FieldSource) -> xr.DataArray | None:
     """Return the daily temperatures at places, `sst(time, place)` in degC, or None if the source is a grid.
 
     Every day from the first to the last has a row, NaN where there is no value or its flag is not good. The
-    attribute `title` names the file. Dates are those that are written, whatever their zone.
+    attribute `title` names the file. If it states positions, `lat(place)` and `lon(place)` are those of the places
+    in degrees, NaN where it states none or several more than `SAME_PLACE` apart.
+
+    Dates are those that are written, whatever their zone.
 
     Raises SSTCastError if the file cannot be read, a date is given twice or not read, the unit is not known, or a
     temperature is none of the sea.
@@ -92,13 +96,28 @@ def series_of(source: FieldSource) -> xr.DataArray | None:
         LOG.info(f"{path}: the largest change in a day is {jumps.max():.1f} degC, to {day:%Y-%m-%d} at {place}")
     if missing := int(whole.isna().sum().sum()):
         LOG.info(f"{path}: {counted(missing, 'day')} without a value stay missing")
+    positions = {}
+    if {"lat", "lon"} <= {*table}:
+        by_place = [of[["lat", "lon"]].dropna() for _, of in table.groupby("place", sort=False)]
+        positions = {axis: ("place", [_position(of, axis) for of in by_place]) for axis in ("lat", "lon")}
     return xr.DataArray(
         whole.to_numpy(np.float32),
-        {"time": whole.index.values, "place": whole.columns.to_numpy().astype(str)},
+        {"time": whole.index.values, "place": whole.columns.to_numpy().astype(str), **positions},
         ("time", "place"),
         "sst",
         {"title": title},
     )
+
+
+def _position(known: pd.DataFrame, axis: str) -> float:
+    """Return the mean `lat` or `lon` of rows, NaN of none or if they lie more than `SAME_PLACE` apart."""
+    if not len(known):
+        return np.nan
+    first = known.iloc[0]
+    apart = known - first
+    apart["lon"] = (apart["lon"] + 180) % 360 - 180
+    is_one = (apart.max() - apart.min() <= SAME_PLACE).all()
+    return float(first[axis] + apart[axis].mean()) if is_one else np.nan
 
 
 def _dataset_of_series(source: FieldSource) -> xr.Dataset | None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import xarray as xr
 
 from sstcast.config import COAST_DISTANCE, SAMPLE, FieldSource
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.log import warn_once
 from sstcast.reading.fields import DATENUM, with_decoded_days
 from sstcast.reading.raw import RawContents, is_raw_store, open_days, open_raw_store
@@ -117,9 +117,22 @@ class DailyField:
         path = self.path
         if not path.exists():
             raise SSTCastError(f"{path}: no such file or folder; check the path")
+        paths, other_paths = self._entries()
+        if not paths:
+            hint = f" ({other_paths[0].relative_to(path)}: {_remedy(other_paths[0])})" if other_paths else ""
+            raise SSTCastError(f"{path}: has neither NetCDF files nor Zarr stores; choose another folder{hint}")
+        if other_paths:
+            names = ", ".join(str(other_path.relative_to(path)) for other_path in sorted(other_paths)[:LISTED])
+            remainder = f" and {len(other_paths) - LISTED} more" if len(other_paths) > LISTED else ""
+            warn_once(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{remainder}")
+        for entry in sorted(paths):
+            yield entry, open_dataset(entry)
+
+    def _entries(self) -> tuple[list[Path], list[Path]]:
+        """Return the files and stores that are read, and the other files of a folder."""
+        path = self.path
         if path.is_file() or _is_zarr(path):
-            yield path, open_dataset(path)
-            return
+            return [path], []
         paths: list[Path] = []
         other_paths: list[Path] = []
         for parent, folders, files in walk(path):
@@ -130,15 +143,18 @@ class DailyField:
                 if entry.is_file() or _is_zarr(entry):
                     is_readable = entry.is_dir() or entry.suffix.lower() in NETCDF_SUFFIXES
                     (paths if is_readable else other_paths).append(entry)
-        if not paths:
-            hint = f" ({other_paths[0].relative_to(path)}: {_remedy(other_paths[0])})" if other_paths else ""
-            raise SSTCastError(f"{path}: has neither NetCDF files nor Zarr stores; choose another folder{hint}")
-        if other_paths:
-            names = ", ".join(str(other_path.relative_to(path)) for other_path in sorted(other_paths)[:LISTED])
-            remainder = f" and {len(other_paths) - LISTED} more" if len(other_paths) > LISTED else ""
-            warn_once(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{remainder}")
-        for entry in sorted(paths):
-            yield entry, open_dataset(entry)
+        return paths, other_paths
+
+    def called(self, title: str) -> str:
+        """Return what readers see as the source of days, whose data have a `title`.
+
+        Of a folder that is its name and the number of its files, in place of a title that is a file's name.
+        """
+        if not self.path.is_dir() or _is_zarr(self.path) or not (paths := self._entries()[0]):
+            return title
+        folder = f"{self.path.resolve().name}, {counted(len(paths), 'file')}"
+        first = next((path.name for path in paths if path.name in title), "")
+        return title.replace(first, folder) if first else f"{title} ({folder})"
 
 
 class FetchedDays(DailyField):

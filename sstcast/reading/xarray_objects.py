@@ -8,7 +8,7 @@ stores.
 """
 
 from collections.abc import Mapping
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -90,7 +90,7 @@ def name_of(source: Any) -> str:
     if isinstance(source, Object):
         return hold(source)
     if isinstance(source, (str, PathLike)):
-        return str(source)
+        return fspath(source)
     raise SSTCastError(f"source: is a {type(source).__name__}; give a path, or an xarray Dataset or DataArray")
 
 

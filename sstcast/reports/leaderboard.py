@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError, printable
-from sstcast.figures.answers import summary
+from sstcast.figures.answers import label_of, summary
 from sstcast.figures.printing import print_sheets
 from sstcast.figures.sheets.errors import errors
 from sstcast.figures.sheets.sheet import ASTERISK, Sheet, ratio_text
@@ -14,6 +14,7 @@ from sstcast.figures.tables import VARY
 from sstcast.log import LOG
 from sstcast.names import DEFAULT_REFERENCE, STANDARDISED
 from sstcast.reports.images import write_page
+from sstcast.runs import Run
 from sstcast.scores.leaderboard import Contest, LeaderboardEntry, SeedMean, leaderboard_columns
 from sstcast.scores.saved_scores import SavedScores
 from sstcast.storage.artefacts import atomic, check_own
@@ -27,19 +28,19 @@ NOTE = (
 )
 
 
-def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> None:
-    """Print a table for each contest and each hindcast. Name equal runs, and tell if some cannot be compared."""
+def print_leaderboard(contests: list[Contest], others: Sequence[Sheet] = ()) -> None:
+    """Print a table for each contest, hindcast and file. Name equal runs, and tell if some cannot be compared."""
     notes = [NOTE] * bool(contests)
     if len(contests) > 1:
         notes.append(
             f"{len(contests)} tables, because runs with different data or test periods cannot be compared."
         )
     notes += _repeated(contests)
-    print_sheets([*map(_sheet, contests), *hindcasts], note="\n".join([*notes, VARY]))
+    print_sheets([*map(_sheet, contests), *others], note="\n".join([*notes, VARY]))
 
 
-def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:
-    """Write `leaderboard.csv` and `leaderboard.html` to `folder`. Only the page includes hindcasts."""
+def write_leaderboard(contests: list[Contest], folder: Path, others: Sequence[Sheet] = ()) -> tuple[Path, Path]:
+    """Write `leaderboard.csv` and `leaderboard.html` to `folder`. Only the page includes `others`."""
     table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
     check_own(table, REMEDY, ",".join(FIRST_COLUMNS))
     check_own(page, REMEDY)
@@ -55,25 +56,31 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
         page,
         "leaderboard.html",
         {"sstcast": __version__},
-        sheets=[*map(_sheet, contests), *hindcasts],
+        sheets=[*map(_sheet, contests), *others],
         notes=[NOTE, *_repeated(contests)],
     )
     return table, page
 
 
-def hindcast_sheets(folder: Path) -> list[Sheet]:
-    """Return a table for each finished hindcast in or below a folder. Warn of damaged ones, and of those whose
-    runs have been trained since, on stderr.
+def other_sheets(folder: Path) -> list[Sheet]:
+    """Return a table for each finished hindcast and each scored file in or below a folder.
+
+    Warn of damaged ones, and of those whose runs have been trained since, on stderr.
     """
     sheets = []
-    for file in below(folder, "hindcast.csv"):
+    hindcasts = {file.parent for file in below(folder, "hindcast.csv")}
+    scored = {file.parent for file in below(folder, "scores.nc")}
+    for found in sorted(hindcasts | {of for of in scored if not Run(of).config_file.exists()}):
         try:
-            metrics = SavedScores.read(file.parent).metrics
+            metrics = SavedScores.read(found).metrics
         except SSTCastError as error:
             LOG.warning(f"left out: {error}")
             continue
-        sheet = errors(metrics, file.parent.name)[0]
-        sheets.append(Sheet(f"{file.parent.name}: {summary(metrics)}. {sheet.title}", sheet.header, sheet.rows))
+        if metrics["kind"] != "file" and found not in hindcasts:  # which is not finished
+            continue
+        name = label_of(metrics, found)
+        sheet = errors(metrics, name)[0]
+        sheets.append(Sheet(f"{name}: {summary(metrics)}. {sheet.title}", sheet.header, sheet.rows))
     return sheets
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
-from sstcast.figures.answers import added, answers, gains, over_its_base, summary, told
+from sstcast.figures.answers import added, answers, gains, over_its_base, squared_error, summary, told
 from sstcast.figures.maps import PHONE
 from sstcast.figures.places import draw_outlines
 from sstcast.figures.projection import DEFAULT_PROJECTION
@@ -78,6 +78,7 @@ def write_report(results: Results) -> tuple[Path, bool]:
             results.recipe,
             run=results.name,
             credit=results.credit,
+            first=squared_error(results.metrics),
             summary=f"{summary(results.metrics)}. Data: {results.metrics['source']}.",
             findings=answers(results.metrics),
             key=_key_figures(results),

@@ -22,6 +22,7 @@ from sstcast.geo import area_weights
 from sstcast.log import silent
 from sstcast.places.places import Places
 from sstcast.reading.reading import open_region
+from sstcast.reports.how_good import scores_of
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
@@ -90,6 +91,7 @@ def update(
         page = forecast_folder / "latest.html"
         newest = max(forecasts_in(forecast_folder).items())[1]
         check_intact(newest, AS_ISSUED)
+        is_first = not page.exists()
         _, page_is_new = write_forecast_page(newest, page, largest=largest, verified=scores)
     down = report.down if report else ""
     file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
@@ -102,6 +104,8 @@ def update(
         *([f"source down ({down}), made from days up to {last}"] if down else []),
         "" if scores.empty else _in_words(scores),
     ]
+    if is_first and scores_of(newest, open_forecast(newest)) is None:
+        parts.append(f"`sstcast evaluate {run.folder}`, run once, lets the page say how good its forecasts are")
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%MZ")
     return Update(code, f"{now} {run.folder}: {'; '.join(filter(None, parts))}", newest)
 
@@ -171,7 +175,9 @@ def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
 def _in_words(scores: pd.DataFrame) -> str:
     lead = min(scores.index, key=lambda lead: abs(lead - 7))
     row = scores.loc[lead]
+    count = int(row["forecasts"])
+    forecasts = counted(count, "forecast") + " alone" * (count == 1)
     return (
-        f"day {lead:g} of {row['forecasts']:g} forecasts: RMSE {row['rmse']:.2f} °C "
+        f"day {lead:g} of {forecasts}: RMSE {row['rmse']:.2f} °C "
         f"(persistence {row['rmse_persistence']:.2f}, climatology {row['rmse_climatology']:.2f})"
     )

@@ -15,6 +15,7 @@ from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
 from sstcast.places.places import Places
 from sstcast.predictors.predictors import count_lacking
+from sstcast.reading.daily_field import source_of
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.saved_scores import SavedScores
@@ -130,7 +131,7 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
         truth.left_out,
         kind="run",
         history=history,
-        source=str(truth.cube.attrs["source"]),
+        source=source_of(config.source).called(str(truth.cube.attrs["source"])),
         data=prepared.record().model_dump(),
         **predictors_of({MODEL: config}),
         **({"predictors_lacking": lacking} if lacking else {}),

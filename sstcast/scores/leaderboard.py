@@ -9,6 +9,7 @@ import datetime as dt
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -19,7 +20,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig, RunConfig
-from sstcast.errors import SSTCastError, counted
+from sstcast.errors import SSTCastError, counted, named
 from sstcast.log import LOG
 from sstcast.models import LINEAR
 from sstcast.names import DEFAULT_REFERENCE, DEGREES, MODEL, STANDARDISED
@@ -30,6 +31,8 @@ from sstcast.scores.saved_scores import SavedScores, WeightsOf, weights_there
 from sstcast.scores.system_records import BASE, BASELINE, WITHOUT, distinct, of_role
 from sstcast.storage.paths import below
 from sstcast.types import Scores
+
+MOST_NAMED = 10  # runs that are not evaluated
 
 
 @dataclass(frozen=True)
@@ -151,12 +154,26 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
         )
     for problem in problems:
         LOG.warning(f"left out: {problem}")
+    if names := _not_evaluated(folder):
+        LOG.info(f"left out, as they are not evaluated: {named(names, MOST_NAMED)}; run `sstcast evaluate`")
     groups = _groups(runs, lambda run: run.contest)
     contests = []
     for contest, title in _titles([*groups]).items():
         distinct, repeated = _distinct(groups[contest])
         contests.append(Contest(title, _entries(distinct), repeated))
     return sorted(contests, key=lambda contest: -len(contest.entries))
+
+
+def _not_evaluated(folder: Path) -> list[str]:
+    """Return the trained runs below a folder that have no scores, without those of ensembles and hindcasts."""
+    names = []
+    for run in (Run(file.parent) for file in below(folder, "config.yaml")):
+        is_part = Run(run.folder.parent).config_file.exists() or (run.folder / "hindcast.nc").exists()
+        if is_part or run.metrics.exists() or not all(member.best.exists() for member in run.members):
+            continue
+        with suppress(SSTCastError):  # a run on graphs
+            names += [str(run.folder.relative_to(folder))] * isinstance(run.config, RunConfig)
+    return names
 
 
 def _titles(contests: list[tuple[str, ...]]) -> dict[tuple[str, ...], str]:

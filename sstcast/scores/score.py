@@ -213,7 +213,7 @@ def _score(
         found.left_out,
         kind="file",
         file=str(path.absolute()),
-        source=str(prepared.open_cube().attrs["source"]),
+        source=source_of(data.source).called(str(prepared.open_cube().attrs["source"])),
         data=recipe["record"],
         test=[str(found.first_day), str((dates[-1] + truth.leads[-1] * DAY).astype("datetime64[D]"))],
         notes=notes,

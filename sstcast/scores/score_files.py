@@ -1,7 +1,7 @@
 """The score files `metrics.json` and `scores.nc`, which runs, hindcasts and scored files share."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -16,7 +16,7 @@ from sstcast.names import BASELINES, DEGREES
 from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
-from sstcast.scores.system_records import climatologies, run_itself
+from sstcast.scores.system_records import climatologies, models_of, run_itself
 from sstcast.storage.artefacts import (
     RECIPE,
     as_text,
@@ -180,6 +180,19 @@ def best_climatology(metrics: Mapping[str, Any]) -> str:
     climates = climatologies(metrics["systems"], run_itself(metrics))
     names = [name for name in climates if name in metrics["scores"]]
     return min(names, key=lambda name: errors_of(metrics, name)["mse"], default=str(metrics["reference"]))
+
+
+def best_of(metrics: Mapping[str, Any], models: Collection[str]) -> str | None:
+    """Return the baseline or system of a hindcast with the lowest mean squared error, among some `models`.
+
+    The first system, which is described, is none of them. Returns None if none was scored.
+    """
+    first, itself = next(iter(metrics["systems"])), run_itself(metrics)
+    keys = [
+        key for key, model in models_of(metrics["systems"], itself).items() if model in models and key != first
+    ]
+    scored = [key for key in keys if key in metrics["scores"]]
+    return min(scored, key=lambda name: errors_of(metrics, name)["mse"], default=None)
 
 
 def skill_of(compared: Mapping[str, Any]) -> float | None:

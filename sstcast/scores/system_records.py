@@ -62,14 +62,18 @@ def corrected(systems: Records, key: str) -> str:
     return (of_role(systems, CORRECTED, key) or [key])[0]
 
 
-def climatologies(systems: Records, itself: str | None) -> list[str]:
-    """Return the keys of the climatologies among baselines and the systems of a hindcast, not the run `itself`."""
-    models = {
+def models_of(systems: Records, itself: str | None) -> dict[str, str]:
+    """Return `model.name` of baselines and of the systems of a hindcast by their keys, not of the run `itself`."""
+    return {
         key: system["model"] or BASELINES[system.get("label", key)]
         for key, system in systems.items()
         if system["role"] in (RUN, BASELINE) and key != itself
     }
-    return [key for key, model in models.items() if model in CLIMATOLOGIES]
+
+
+def climatologies(systems: Records, itself: str | None) -> list[str]:
+    """Return the keys of the climatologies among the systems of `models_of`."""
+    return [key for key, model in models_of(systems, itself).items() if model in CLIMATOLOGIES]
 
 
 def shown_names(metrics: Mapping[str, Any], label: str) -> dict[str, str]:

@@ -218,6 +218,7 @@ _ABSOLUTE_SUM = {"units": "degree_Celsius day", "units_metadata": "temperature: 
 VARIABLES |= {  # of events; the words that tell heatwaves from cold spells are in the title of a file
     "year": {"long_name": "calendar year", "units": "1"},
     "event_days": {"long_name": "days in events in the year", "units": "day"},
+    "known_days": {"long_name": "days of the year that the record has", "units": "day"},
     "event_count": {"long_name": "events that begin in the year", "units": "1"},
     "event_intensity": {"long_name": "sum of the intensities of the days in events in the year", **_SUM},
     "event_intensity_threshold": {

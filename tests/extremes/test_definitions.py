@@ -69,7 +69,11 @@ def events_by_hand(beyond: np.ndarray) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("cold", [False, True])
 def test_events_of_an_own_definition_are_those_of_plain_numpy(
-    sst: xr.DataArray, tmp_path: Path, cold: bool, caplog: pytest.LogCaptureFixture
+    sst: xr.DataArray,
+    tmp_path: Path,
+    cold: bool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threshold = threshold_by_hand(sst, 12.5 if cold else 87.5)
     values = sst[:, 0, 0].values.astype(float)
@@ -91,6 +95,15 @@ def test_events_of_an_own_definition_are_those_of_plain_numpy(
     table = sstcast.heatwaves(sst, points, cold=cold, out=tmp_path / "own.csv", **OWN).value
     np.testing.assert_array_equal(table["start"], days[0])
     assert set(table["definition"]) == {text}
+    monkeypatch.chdir(tmp_path)
+    before = {*tmp_path.iterdir()}
+    for places in ((), points):  # of an object there is no file unless it is named
+        in_memory = sstcast.heatwaves(sst, places, cold=cold, **OWN)
+        assert (in_memory.path, in_memory.new, {*tmp_path.iterdir()}) == (None, False, before)
+        if places:
+            assert in_memory.value.equals(table)
+        else:
+            xr.testing.assert_allclose(in_memory.value.drop_attrs(), found.drop_attrs())
 
 
 def test_the_default_is_hobdays_and_only_another_is_told(

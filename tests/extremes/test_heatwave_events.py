@@ -267,6 +267,13 @@ def test_a_short_record_is_told(
         found = sstcast.heatwaves(five, out=tmp_path / "five.nc").value
     assert found.attrs["baseline"] == "fixed, 2004-01-01..2008-12-31"
     assert "a base period of only 5 years, 2004-01-01..2008-12-31" in caplog.text
+    (tmp_path / "parts").mkdir()
+    for year in (2003, 2006):
+        part = five.sel(time=slice(f"{year}-07-01", f"{year + 3}-06-30"))
+        part.rename("sst").to_netcdf(tmp_path / f"parts/{year}.nc", engine="netcdf4")
+    of_folder = sstcast.heatwaves(tmp_path / "parts", out=tmp_path / "folder.nc").value
+    assert of_folder.attrs["source"] == "parts, 2 files"
+    np.testing.assert_array_equal(of_folder["event_start"], found["event_start"])
     for words, options in (
         ("5 complete years, but a moving baseline needs 30", {"baseline": "moving"}),
         ("complete years 2004 to 2008", {"years": "1991:2020"}),

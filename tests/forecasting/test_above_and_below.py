@@ -10,6 +10,7 @@ import pytest
 import scored_runs
 import xarray as xr
 from logged import logged
+from refusals import refused
 from scipy.stats import norm
 from scored_runs import configure
 
@@ -109,6 +110,20 @@ def levels(forecast: xr.Dataset) -> dict[str, list[float]]:
     return {side: forecast[side].values.tolist() if side in forecast else [] for side in ("above", "below")}
 
 
+def assert_a_loaded_run_stands_for_its_folder(run: Run, folder: Path, elsewhere: xr.Dataset) -> None:
+    loaded = sstcast.load(run, region="170,171.5,-12,-10")
+    of_part = sstcast.forecast(loaded, DATE, folder / "part-too.nc", below=5)
+    assert json.loads(of_part.value.attrs["recipe"]) == json.loads(elsewhere.attrs["recipe"])
+    assert not sstcast.forecast(sstcast.load(run), DATE).new
+    with refused("--region: the run was loaded for an ocean of its own"):
+        sstcast.forecast(loaded, DATE, folder / "none.nc", region="170,171.5,-12,-10")
+    for take in (sstcast.evaluate, sstcast.update, sstcast.page, sstcast.heatwaves, sstcast.report):
+        with refused(f"{run.folder}: was loaded with region 170,171.5,-12,-10, which only `forecast` takes"):
+            take(loaded)
+    events = sstcast.heatwaves(sstcast.load(run), out=folder / "events.nc").value
+    assert events.attrs["baseline"] == "fixed, 2001-01-01..2002-12-31"
+
+
 def test_the_next_forecast_has_the_temperatures_of_the_last_one(run: Run, sites: Path, tmp_path: Path) -> None:
     both = {"above": [12, 18], "below": [4]}
     made = sstcast.forecast(run, DATE, above="18,12", below=4, places=sites)
@@ -120,6 +135,8 @@ def test_the_next_forecast_has_the_temperatures_of_the_last_one(run: Run, sites:
     assert levels(sstcast.forecast(run, DATE, places="none").value) == both
     elsewhere = sstcast.forecast(run, DATE, tmp_path / "part.nc", region="170,171.5,-12,-10", below=5)
     assert levels(elsewhere.value) == both | {"below": [5]}
+    assert kept(run) == both
+    assert_a_loaded_run_stands_for_its_folder(run, tmp_path, elsewhere.value)
     assert kept(run) == both
     assert levels(sstcast.load(run).forecast(xr.open_dataset(run.config.data.source)["sst"])) == {
         "above": [],

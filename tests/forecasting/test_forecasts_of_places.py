@@ -49,7 +49,7 @@ def forecasted(made: Run, sites: Path, tmp_path_factory: pytest.TempPathFactory)
         path, new = forecast(made.folder, DATE, out, samples=SAMPLES, places=Places.read(sites), shares=(20, 60))
     assert new
     assert [line for line in lines if "base period" not in line] == [
-        "elsewhere: lies outside the region, 170,173,-12,-10, so it has no forecast",
+        "elsewhere: lies outside the region, 170,173,-12,-10, so it is left out",
         "park: 100% of its area are in 16 ocean cells, from 171 to 172 degrees east",
         f"{path.with_name('f-places.csv')}: 3 places",
     ]
@@ -394,8 +394,9 @@ def test_events_in_a_forecast_join_the_days_before_it(
         expected_running = one["place_running_probability"].sel(place=name, running_day=7)
         assert row["running_7"] == pytest.approx(float(expected_running))
     assert sstcast.heatwaves(path, cold=True).path.name == "f-cold-spells.nc"
-    in_memory = sstcast.heatwaves(xr.load_dataset(path), out=tmp_path / "memory.nc").value
-    np.testing.assert_array_equal(in_memory["event_peak"], found["event_peak"])
+    in_memory = sstcast.heatwaves(xr.load_dataset(path))
+    assert in_memory.path is None
+    np.testing.assert_array_equal(in_memory.value["event_peak"], found["event_peak"])
     forecasted[["sst"]].to_netcdf(tmp_path / "old.nc", engine="netcdf4")
     fails(["old.nc: holds no sst_past"], "heatwaves", tmp_path / "old.nc")
     (tmp_path / "broken.nc").write_bytes(b"CDF and no more")

@@ -146,7 +146,7 @@ def test_another_ocean_uses_the_places_of_the_run_and_keeps_none(run: Run, farm:
     assert names(elsewhere) == ["farm", "park"]
     with logged() as lines:
         elsewhere = sstcast.forecast(run, DATE, region="171.5,173,-12,-10", out=run.folder / "e.nc").value
-    assert "farm: lies outside the region, 171.5,173,-12,-10, so it has no forecast" in lines
+    assert "farm: lies outside the region, 171.5,173,-12,-10, so it is left out" in lines
     assert any(line.startswith("park: only 40% of its area are ocean cells of the region") for line in lines)
     assert elsewhere["place_sst"].isnull().all()
     with pytest.raises(SSTCastError, match="park: only 40%"):

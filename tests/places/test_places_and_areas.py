@@ -244,10 +244,10 @@ def test_points_use_their_cell_or_the_one_beside_it(tmp_path: Path) -> None:
     )
     assert found[1, rows[apart.argmin()], columns[apart.argmin()]] == 1
     assert "shore: is on land; the nearest ocean cell is at" in lines[0]
-    assert lines[0].endswith(f"{apart.min() * 111.2:.0f} km away; its forecast is used")
+    assert lines[0].endswith(f"{apart.min() * 111.2:.0f} km away; that cell is used")
     assert "inland: is on land" in lines[1]
-    assert lines[1].endswith("it is too far away for a forecast")
-    assert lines[2] == "away: lies outside the region, -2,6,-1,5, so it has no forecast"
+    assert lines[1].endswith("that is too far away")
+    assert lines[2] == "away: lies outside the region, -2,6,-1,5, so it is left out"
 
 
 @pytest.mark.parametrize("west", [0.0, -180.0])
@@ -288,11 +288,11 @@ def test_an_area_with_too_little_sea_is_refused_and_one_outside_is_not(tmp_path:
     kept = Places.from_geojson(written(tmp_path, [SQUARE]).geojson)
     with logged() as lines:
         assert kept.weights(fraction, ocean).nnz == 0
-    assert lines == ["area: only 25% of its area are ocean cells of the region, -2,6,-1,5, so it has no forecast"]
+    assert lines == ["area: only 25% of its area are ocean cells of the region, -2,6,-1,5, so it is left out"]
     beyond = [[[x + 50, y] for x, y in SQUARE]]
     with logged() as lines:
         assert written(tmp_path, beyond).weights(fraction, ocean).nnz == 0
-    assert lines == ["area: lies outside the region, -2,6,-1,5, so it has no forecast"]
+    assert lines == ["area: lies outside the region, -2,6,-1,5, so it is left out"]
 
 
 def test_polygons_of_one_name_are_united_wherever_their_longitudes_begin(tmp_path: Path) -> None:

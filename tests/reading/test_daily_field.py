@@ -48,6 +48,21 @@ def test_a_path_called_sample_is_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert source_of("sample").exists()
 
 
+def test_readers_see_a_folder_and_the_number_of_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "days"
+    (folder / "2001").mkdir(parents=True)
+    for name in ("b.nc", "2001/a.nc", "note.txt"):
+        (folder / name).touch()
+    days = source_of(folder)
+    assert days.called("a.nc") == "days, 2 files"
+    assert (
+        days.called("sea surface temperature of NOAA (a.nc)") == "sea surface temperature of NOAA (days, 2 files)"
+    )
+    assert days.called("NOAA OISST") == "NOAA OISST (days, 2 files)"
+    for other in (folder / "b.nc", "sample", "https://data.example/days", "absent"):
+        assert source_of(other).called("a.nc") == "a.nc"
+
+
 def test_each_kind_tells_whether_it_is_there(tmp_path: Path) -> None:
     days = xr.Dataset({"sst": ("time", [1.0])})
     held, absent = source_of(hold(days)), source_of("object:absent")

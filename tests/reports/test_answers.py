@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 from scored_runs import metrics_of
 
+import sstcast
 from sstcast.figures import printing
-from sstcast.figures.answers import about_the_distribution, answers, lines_of_systems, summary
+from sstcast.figures.answers import (
+    about_the_distribution,
+    answers,
+    lines_of_systems,
+    squared_error,
+    summary,
+    table_of_systems,
+)
 from sstcast.figures.sheets import sections_of
 from sstcast.figures.tables import versus
 from sstcast.runs import Run
@@ -32,7 +40,7 @@ def test_an_evaluation_is_answered_in_a_hundred_columns_and_its_tables_follow_if
     assert len(lines) < 20
     assert max(map(len, lines[:-1])) <= 100
     text = " ".join(short.split())
-    assert text.startswith(f"small: {summary(metrics)} RMSE")
+    assert text.startswith(f"small: {squared_error(metrics)}. {summary(metrics)}. RMSE")
     assert all(sentence in text for sentence in answers(metrics))
     printing._print_once.cache_clear()
     code, long, _ = command("evaluate", scored.folder, "--tables")
@@ -40,6 +48,37 @@ def test_an_evaluation_is_answered_in_a_hundred_columns_and_its_tables_follow_if
     assert long.startswith(short.removesuffix(f"{lines[-1]}\n"))
     assert long.count("All leads, °C") == 1
     assert "All leads, °C" not in short
+
+
+@pytest.mark.parametrize(
+    ("ratios", "rival", "expected"),
+    [
+        ((0.47, 0.39), (0.98, [0.97, 0.99]), "53 % below the {}, 61 % below persistence; 2 % below {}, 1 to 3 %"),
+        ((1.2, 0.5), (1.05, [1.02, 1.08]), "20 % above the {}, 50 % below persistence; 5 % above {}, 2 to 8 %"),
+        (
+            (1.0, 1.004),
+            (0.996, [0.98, 1.01]),
+            "0.0 % below the {}, 0.4 % above persistence; 0.4 % below {}, 1 % above to 2 % below",
+        ),
+        (
+            (0.5, 0.5),
+            (1.5, [None, None]),
+            "50 % below the {}, 50 % below persistence; 50 % above {}, too few dates for an interval",
+        ),
+    ],
+)
+def test_the_first_line_needs_no_knowledge_of_systems(
+    metrics: dict[str, Any], ratios: tuple[float, float], rival: tuple[float, list[float]], expected: str
+) -> None:
+    of_model = metrics["ratios"]["mse"]["model"]
+    mse = {name: of["degC"]["mse"] for name, of in metrics["scores"].items() if name != "model"}
+    climate = min((name for name in mse if "climatology" in name), key=mse.__getitem__)
+    linear = min((name for name in mse if name == "damped persistence" or "ridge" in name), key=mse.__getitem__)
+    of_model[climate]["ratio"], of_model["persistence"]["ratio"] = ratios
+    of_model[linear] |= {"ratio": rival[0], "interval": rival[1]}
+    assert squared_error(metrics) == f"squared error {expected.format(climate, linear)}"
+    metrics["kind"], metrics["systems"]["model"]["model"] = "hindcast", "ridge"  # which is not its own rival
+    assert squared_error(metrics) == f"squared error of model {expected.format(climate, linear)}"
 
 
 def test_sentences_have_the_numbers_of_the_metrics(metrics: dict[str, Any]) -> None:
@@ -147,3 +186,23 @@ def test_a_hindcast_has_a_line_for_each_of_eight_systems(metrics: dict[str, Any]
         assert (cells[-1] == "the reference") is (name == "ridge")
     whole = sections_of(metrics, "small")["scores"][0]
     assert len(whole.rows) == 12
+
+
+@pytest.mark.parametrize("kind", ["run", "hindcast"])
+def test_the_table_in_python_has_the_numbers_that_are_printed(
+    scored: Run, metrics: dict[str, Any], kind: str
+) -> None:
+    metrics |= {"kind": kind, "systems": dict([*metrics["systems"].items()][:8])}
+    table, printed = table_of_systems(metrics, "small"), lines_of_systems(metrics, "small")
+    assert [*table.index] == [name for name, _ in printed.rows]
+    assert [*table.columns] == [*printed.header[:3], "ratio", "low", "high", "verdict"]
+    for name, (*days, ratio, interval, verdict) in printed.rows:
+        row = table.loc[name]
+        assert [f"{row[day]:.3f}" for day in printed.header[:3]] == days
+        assert row["verdict"] == verdict
+        assert ratio.strip("* ") == f"{row['ratio']:.3f}"
+        assert interval == ("" if verdict == "the reference" else f"{row['low']:.3f}..{row['high']:.3f}")
+    if kind == "run":
+        of_evaluate = sstcast.evaluate(scored).table
+        assert of_evaluate[: len(table)].equals(table)
+        assert of_evaluate["ratio"]["multiscale ridge"] == 1

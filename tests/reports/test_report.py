@@ -18,6 +18,7 @@ from PIL import Image
 from rich.console import Console
 
 from sstcast.figures import printing, tables
+from sstcast.figures.answers import squared_error
 from sstcast.figures.results import Results
 from sstcast.figures.sheets import errors, sheet
 from sstcast.reports import report
@@ -65,6 +66,8 @@ def test_numbers_are_those_of_the_metrics(page: BeautifulSoup, evaluated: Run) -
     assert f"{metrics['ensemble']['model']['crps']:.3f}" in page.text
     sentence = metrics["ratios"]["mse"]["model"]["multiscale ridge"]["sentence"]
     assert sentence in page.text.replace("\u00a0", " ")
+    first = page.find("h1").find_next("p").text.replace("\u00a0", " ").replace("−", "-")
+    assert first == f"S{squared_error(metrics)[1:]}."
     assert "widths" not in page.text
     assert "windows_per_epoch" in page.text  # the configuration, with its defaults
     assert version("torch") in page.text  # without the name of the build, such as +cu130

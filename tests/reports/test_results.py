@@ -1,5 +1,6 @@
 """The fields that reports and maps show, and the files that the command `map` leaves."""
 
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -105,6 +106,11 @@ def test_every_map_has_a_file(evaluated: Run) -> None:
     results = Results(evaluated.folder)
     names = [one.name for functions in catalogue.MAPS.values() for draw in functions for one in draw(results)]
     assert names == ["rmse", "skill", "bias", "heatwave-days", "forecast", "best", "worst"]
+    (days,) = catalogue.heatwave_maps(results)
+    found = re.search(r"heatwave, (\S+) to (\S+), by week, forecast from (\S+)\. ", days.caption)
+    first, last, init = map(np.datetime64, found.groups())
+    assert (first - init, last - init) == (1, results.metrics["horizon"])
+    assert days.title.endswith(f"of heatwave, {first} to {last}")
 
 
 def test_maps_are_drawn_once_a_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

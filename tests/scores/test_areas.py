@@ -245,7 +245,15 @@ def test_scores_are_means_over_dates(made: Run) -> None:
             assert of[system]["share"]["50"]["brier"] == pytest.approx(float(brier.mean()), abs=1e-5)
             rates |= {(area, least): share_scores(tables, of, area, system, least) for least in (10, 25, 50)}
     assert any(0 < rate < 1 for rate in rates.values())
-    _, skills, of_10, *_ = areas_sheet(metrics, "ridge")
+    means, skills, of_10, *_ = areas_sheet(metrics, "ridge")
+    climate = min(
+        ("climatology", "trend climatology", "recent climatology"),
+        key=lambda name: metrics["scores"][name]["degC"]["mse"],
+    )
+    assert means.header[1:4] == ["RMSE", climate, "persistence"]
+    for area, cells in means.rows:
+        of = metrics["areas"][area]
+        assert cells[1:4] == [f"{of[name]['rmse']:.3f}" for name in ("model", climate, "persistence")]
     assert [name for name, _ in skills.rows] == ["region", "park"]
     assert {name for name, _ in of_10.rows} == {*metrics["probabilities"], SCORED_YEARS, "ridge (run)"} - {"model"}
 
@@ -257,7 +265,13 @@ def test_places_stay_with_a_run(made: Run, tmp_path: Path) -> None:
     assert "park" in metrics["areas"]
     other = geojson(tmp_path / "other.geojson")
     other.write_text(other.read_text().replace("park", "reef"))
-    assert list(sstcast.evaluate(copy, places=other).value["areas"]) == ["region", "reef"]
+    (site := tmp_path / "site.csv").write_text("name,lat,lon\nfarm,-10.3,171.3\n")
+    metrics = sstcast.evaluate(copy, places=[other, site]).value
+    assert list(metrics["areas"]) == ["region", "reef", "farm"]
+    means, skills, *_ = areas_sheet(metrics, "ridge")
+    for sheet, first in ((means, -3), (skills, 0)):
+        once = {name: [bool(cell) for cell in cells[first:]] for name, cells in sheet.rows}
+        assert once == {"region": [True] * 3, "reef": [True] * 3, "farm": [True, False, False]}
     other.write_text(other.read_text().replace("172", "195"))
     with pytest.raises(SSTCastError, match="reef: only"):
         sstcast.evaluate(copy, places=other)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -293,6 +294,29 @@ def test_the_verb(scored: Run, tmp_path: Path, command: Callable[..., tuple[int,
     said = command("evaluate", scored.folder, "--against", "damped")[1]
     assert "than damped persistence: " in " ".join(said.split())
     assert "did you mean 'damped'?" in command("evaluate", scored.folder, "--against", "dampd")[2]
+
+
+def test_scored_files_have_a_table_and_runs_without_scores_a_line(
+    scored: Run, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    copy(scored, tmp_path / "one")
+    for name in ("two", "three/seed-1"):  # a run, and a member of an ensemble
+        other = copy(scored, tmp_path / name)
+        for path in (other.metrics, ScoreFiles(other.folder).tables):
+            path.unlink()
+    shutil.copy(other.config_file, other.folder.parent)
+    of_file = ScoreFiles(tmp_path / "theirs.nc-scores")
+    of_file.folder.mkdir()
+    shutil.copy(ScoreFiles(scored.folder).tables, of_file.tables)
+    metrics = json.loads(scored.metrics.read_text()) | {"kind": "file", "file": "/elsewhere/theirs.nc"}
+    del metrics["recipe"]["weights"]
+    write_json(of_file.metrics, metrics)
+    code, said, _ = command("leaderboard", tmp_path)
+    assert code == 0
+    assert "left out, as they are not evaluated: three, two; run `sstcast evaluate`" in said
+    assert "theirs.nc: mpnn, physical protocol" in said
+    assert re.search(f"\ntheirs.nc +{metrics['scores']['model']['degC']['mse']:.4f} ", said.replace("\n ", "\n"))
+    assert "theirs.nc: mpnn" in (tmp_path / "leaderboard.html").read_text()
 
 
 def test_nothing_to_show(tmp_path: Path, scored: Run) -> None:

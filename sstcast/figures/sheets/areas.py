@@ -13,7 +13,8 @@ from sstcast.figures.sheets.sheet import (
     sheet_of_reliability,
     sheet_of_systems,
 )
-from sstcast.names import REGION, SCORED_YEARS
+from sstcast.names import BASELINES, PERSISTENCE, REGION, SCORED_YEARS
+from sstcast.scores.score_files import best_climatology, best_of
 from sstcast.scores.system_records import key_in_share
 from sstcast.types import Scores
 
@@ -29,20 +30,24 @@ def areas(metrics: Scores, label: str) -> list[Sheet]:
     system, name = first_system(metrics), first_name(metrics, label)
     if not any(system in of for of in by_area.values()):
         return []
-    first = next(iter(by_area.values()))[system]
-    weeks, shares = len(first["by_week"]["covered_80"]), list(first["share"])
-    header = ["CRPS", "RMSE", "spread / error", "in 80 %", *(f"week {week + 1}" for week in range(weeks))]
+    first = next(iter(by_area.values()))
+    weeks, shares = len(first[system]["by_week"]["covered_80"]), list(first[system]["share"])
+    plain = [best_climatology(metrics), best_of(metrics, [BASELINES[PERSISTENCE]])]
+    beside = [key for key in plain if key is not None and key in first and key != system]
+    header = ["CRPS", "RMSE", *beside, "spread / error", "in 80 %", *(f"week {week + 1}" for week in range(weeks))]
     header += [f"Brier, {share} %" for share in shares]
     rows = []
     for area, of in by_area.items():
         area_scores = of[system]
         covered = [percent(share) for share in area_scores["by_week"]["covered_80"]]
-        brier = [number(area_scores["share"][share]["brier"], 4) for share in shares]
-        means = [number(area_scores["crps"], 4), number(area_scores["rmse"]), number(area_scores["spread_skill"])]
-        rows.append((area, [*means, percent(area_scores["covered_80"]), *covered, *brier]))
+        brier = _each_once(area_scores, [number(score["brier"], 4) for score in area_scores["share"].values()])
+        means = [number(area_scores["crps"], 4), *(number(of[key]["rmse"]) for key in (system, *beside))]
+        means += [number(area_scores["spread_skill"]), percent(area_scores["covered_80"])]
+        rows.append((area, [*means, *covered, *brier]))
+    also = f", beside those of {' and '.join(beside)}" if beside else ""
     title = (
-        f"Means of areas by {name}, °C: share in the 80 % interval, also by lead week; Brier score of at least so "
-        "much of the area in a heatwave"
+        f"Means of areas by {name}, °C: RMSE{also}; share in the 80 % interval, also by lead week; Brier score of "
+        "at least so much of the area in a heatwave, once for a point"
     )
     found = [Sheet(title, header, rows, is_printed="places" in metrics)]
     by_heading = {f"at least {share} %": diagram for share, diagram in diagrams(metrics).items()}
@@ -62,12 +67,24 @@ def diagrams(metrics: Scores) -> Scores:
 
 def _skills(by_area: Scores, system: str, name: str, shares: list[str], is_printed: bool) -> Sheet:
     """Return the table of the skill of a system for the shares of each area."""
-    rows = [(area, [_skill(of[system]["share"][share]) for share in shares]) for area, of in by_area.items()]
+    rows = [
+        (area, _each_once(of[system], [_skill(of[system]["share"][share]) for share in shares]))
+        for area, of in by_area.items()
+    ]
     title = (
         f"At least so much of an area in a heatwave by {name}: skill of the Brier score over the frequency in the "
         "scored years, which nobody knew before (95 % interval)"
     )
     return Sheet(title, [f"{share} %" for share in shares], rows, is_printed)
+
+
+def _each_once(score: Scores, cells: list[str]) -> list[str]:
+    """Return a cell for each share, of which only the first has a text if the scores of all shares are equal.
+
+    So they are of a point, all or nothing of which is in a heatwave.
+    """
+    first, *others = score["share"].values()
+    return [cells[0], *([""] * len(others) if all(of == first for of in others) else cells[1:])]
 
 
 def _share(metrics: Scores, of_region: Scores, share: str, label: str) -> Sheet:
