@@ -13,12 +13,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/images"
 sys.path.insert(0, str(ROOT / "tests/reports"))  # for the browser that the tests use
+import numpy as np  # noqa: E402
+import xarray as xr  # noqa: E402
 from chrome import Chrome, find_chrome  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
 from PIL import Image  # noqa: E402
 from PIL.PngImagePlugin import PngInfo  # noqa: E402
 
+from sstcast.figures.curves import SIZE, legend, style_axes  # noqa: E402
 from sstcast.figures.heatwave_case import heatwave_case  # noqa: E402
 from sstcast.figures.results import Results  # noqa: E402
+from sstcast.forecasting.why import WORDS  # noqa: E402
 
 DEMO = "runs/demo-network"
 MADE = {name: f"{DEMO}/maps/{name}" for name in ("forecast.png", "added.png", "skill.png")}
@@ -33,6 +38,15 @@ LONG = {
 }
 
 
+DATE = "2015-12-20"
+FARM = "name,lat,lon\nfarm,-42.35,148.15\n"  # of docs/places.md
+COLOURS = {  # of the parts of a forecast, by Okabe and Ito (2008)
+    "last_week": "#0072B2",
+    "history": "#56B4E9",
+    "memory": "#009E73",
+    "constant": "0.7",
+    "network": "#E69F00",
+}
 HEADINGS = "headings"  # of a page, in the PNG of its picture
 STILL = "scroll-behavior: auto; scrollbar-width: none"  # for a screenshot
 
@@ -86,6 +100,27 @@ def beside(left: Path, right: Path, to: Path) -> None:
     _save(sheet, to, headings.get(HEADINGS, ""))
 
 
+def draw_parts(forecast: Path, to: Path) -> None:
+    """Draw what each part of what is read contributes to the anomaly of the first place, by lead."""
+    with xr.open_dataset(forecast) as opened:
+        parts = opened["place_contribution"].isel(init_time=0, place=0).load()
+    figure = Figure(SIZE, layout="constrained")
+    ax = figure.add_subplot()
+    ends = {1: np.zeros(parts.sizes["lead"]), -1: np.zeros(parts.sizes["lead"])}
+    for part in parts["part"].values.tolist():
+        values = parts.sel(part=part).values
+        from_zero = np.where(values > 0, ends[1], ends[-1])
+        ax.bar(parts["lead"], values, 0.9, from_zero, color=COLOURS[part], label=WORDS.get(part, part))
+        for sign, end in ends.items():
+            end += sign * np.maximum(sign * values, 0)
+    ax.plot(parts["lead"], parts.sum("part"), color="black", label="anomaly")
+    ax.set(xlabel="Lead (days)", ylabel="Contribution (°C)")
+    style_axes(ax)
+    legend(figure)
+    figure.savefig(to, dpi=200)
+    print(to)
+
+
 def _save(sheet: Image.Image, to: Path, headings: str) -> None:
     (info := PngInfo()).add_text(HEADINGS, headings)
     sheet.quantize(128).save(to, optimize=True, pnginfo=info)
@@ -110,8 +145,13 @@ def main() -> None:
     (case,) = heatwave_case(Results(ROOT / DEMO))
     case.figure.savefig(IMAGES / "heatwave.png")
     print(case.alt)
-    forecast = ROOT / DEMO / "forecast-2015-12-20.nc"
-    sstcast("forecast", DEMO, "--date", "2015-12-20", "--places", "none", "--out", str(forecast))
+    with tempfile.TemporaryDirectory() as folder:
+        (places := Path(folder) / "farm.csv").write_text(FARM)
+        why = Path(folder) / "why.nc"
+        sstcast("forecast", DEMO, "--date", DATE, "--places", str(places), "--why", "--out", str(why))
+        draw_parts(why, IMAGES / "why.png")
+    forecast = ROOT / DEMO / f"forecast-{DATE}.nc"
+    sstcast("forecast", DEMO, "--date", DATE, "--places", "none", "--out", str(forecast))
     sstcast("page", str(forecast))
     view = "#layer=heatwave_probability&day=7&lat=-41.125&lon=150.875"
     drawn = "'ready' in document.documentElement.dataset"

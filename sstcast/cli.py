@@ -334,9 +334,11 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
 @verb("forecast", "Forecast", "run")
 def _forecast(result: Result[Any], _: Arguments) -> None:
     from sstcast.forecasting.place_periods import print_places
+    from sstcast.forecasting.why import print_why
 
     _file(result)
     print_places(result.value, result.path)
+    print_why(result.value)
     _next(f"page {result.path}")
 
 
@@ -345,7 +347,7 @@ verb("page", "Forecast", "forecast")(_file)
 
 @verb("update", "Forecast", "run")
 def _updated(update: Update, _: Arguments) -> None:
-    show(update.line)
+    show(update.line, *update.lines)
     raise typer.Exit(update.code)
 
 

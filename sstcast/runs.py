@@ -74,6 +74,7 @@ class Run:
     metrics = _PathInRun("metrics.json")
     places = _PathInRun("places.geojson")
     temperatures = _PathInRun("temperatures.json")
+    gaps = _PathInRun("gaps.json")
     maps = _PathInRun("maps")
     report = _PathInRun("report.html")
 

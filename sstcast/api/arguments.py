@@ -203,6 +203,11 @@ def field_source(
     return validate(FieldSource, options, ", ".join(f"--{key} {value}" for key, value in options.items()))
 
 
+def read_gaps(gaps: int | None) -> int | None:
+    """Return the number of `--gaps`, if it is given. Raises SSTCastError if it is none that a source can have."""
+    return None if gaps is None else field_source(gaps=gaps).gaps
+
+
 def from_pandas(data: Any) -> Any:
     """Return a pandas object with dates as index as an xarray object, and others unchanged.
 

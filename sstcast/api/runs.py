@@ -13,6 +13,7 @@ from sstcast.api.arguments import (
     expand_path,
     field_source,
     listed,
+    read_gaps,
     read_places,
     read_temperatures,
     seeds_of,
@@ -240,6 +241,7 @@ def forecast(
     share: str | None = None,
     above: str | float | Sequence[float] | None = None,
     below: str | float | Sequence[float] | None = None,
+    why: bool = False,
 ) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
@@ -254,7 +256,9 @@ def forecast(
             the run's own region if they contain it, else all of them.
         variable: name of the SST variable, if it is not found automatically.
         units: units of SST, for instance `K`, in place of those that the file or store states.
-        gaps: fill gaps of up to this many days. By default, as in the run's configuration.
+        gaps: fill gaps of up to this many days. By default, as in the run's configuration. In the run's own
+            source, missing days of the history after its validation are filled; the number stays with the run
+            until another is given, 0 for none.
         members: also write the forecast of each ensemble member, as `sst_member`.
         samples: also write this number of joint samples, as `sst_sample`, 100 if no number is given. In a sample,
             neighbouring cells and successive days belong together. With 0, the share of the sea in a heatwave has
@@ -267,6 +271,8 @@ def forecast(
         above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`, in
             every cell and place; in Python also numbers. They stay with the run until others are given, or `none`.
         below: the same of days below.
+        why: also write what each part of what is read contributes to the anomaly (`docs/training.md`), as
+            `sst_contribution`, and in the table of places.
 
     Returns:
         The file, opened lazily, with `sst`, `sst_anomaly`, `sst_spread` and `sst_quantile` by `(init_time, lead,
@@ -284,18 +290,20 @@ def forecast(
     from sstcast.forecasting.places import parse_shares
     from sstcast.storage.stores import open_netcdf, open_zarr
 
-    days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
+    is_own = source is None
+    days = field_source(source, region=region, variable=variable, units=units, gaps=None if is_own else gaps)
+    filled = read_gaps(gaps) if is_own else None
     folder = run.run.folder if isinstance(run, LoadedRun) else expand_user(run)
     if isinstance(run, LoadedRun) and run.where.given:
-        if days.given:
+        if days.given or filled is not None:
             raise SSTCastError(
-                f"--{next(iter(days.given))}: the run was loaded for an ocean of its own; leave it out"
+                f"--{next(iter(days.given), 'gaps')}: the run was loaded for an ocean of its own; leave it out"
             )
         days = run.where
     shares = () if share is None else parse_shares(share)
     asked = samples, read_places(places), shares
     sides = read_temperatures(above, "--above"), read_temperatures(below, "--below")
-    path, new = forecast(folder, str(date), expand_path(out), members, days, *asked, *sides)
+    path, new = forecast(folder, str(date), expand_path(out), members, days, *asked, *sides, filled, why)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
@@ -306,8 +314,9 @@ def update(
     places: Sequence[Path | str] | Path | str = (),
     above: str | float | Sequence[float] | None = None,
     below: str | float | Sequence[float] | None = None,
+    gaps: int | None = None,
 ) -> Update:
-    """Fetch new days, forecast, write the page, verify old forecasts. Exit codes: 3 nothing new, 4 source down.
+    """Fetch new days, forecast, write the page, verify old forecasts. Exit codes: 3 nothing new, 4 days wait.
 
     Args:
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
@@ -318,9 +327,12 @@ def update(
         above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`; in
             Python also numbers. They stay with the run until others are given, or `none`.
         below: the same of days below.
+        gaps: fill gaps of up to this many days in the history of forecasts, after the run's validation. The number
+            stays with the run until another is given, 0 for none.
 
     Returns:
-        A `line` for the log, the newest `forecast`, and the exit `code`.
+        A `line` for the log, more `lines` of the places of a new forecast, the newest `forecast`, and the exit
+        `code`.
 
     Raises:
         SSTCastError: the run or the date is unusable, the source's days have changed, or the page would be too
@@ -339,4 +351,5 @@ def update(
         above=read_temperatures(above, "--above"),
         below=read_temperatures(below, "--below"),
         places=read_places(places),
+        gaps=read_gaps(gaps),
     )

@@ -16,6 +16,7 @@ from sstcast.storage.cf import describe, references
 from sstcast.types import Array
 
 FIELD = ("init_time", "lead", "lat", "lon")
+FILLED = "filled"  # attribute of a forecast: the days of its history that were filled
 
 
 def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> xr.Dataset:

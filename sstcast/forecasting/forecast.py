@@ -12,15 +12,18 @@ from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import short_base_period
 from sstcast.forecasting.areas import INTERVAL
+from sstcast.forecasting.fields import FILLED
 from sstcast.forecasting.history import last_days
 from sstcast.forecasting.loaded_run import Extras, LoadedRun, error_keys, is_of_own_ocean, made_from
 from sstcast.forecasting.place_periods import table_beside
 from sstcast.forecasting.places import HEADER, write_table
+from sstcast.forecasting.run_gaps import gaps_for, keep_gaps, told_of_stores
 from sstcast.forecasting.run_places import AskedPlaces, keep_places, places_for
 from sstcast.forecasting.run_temperatures import keep_temperatures, temperatures_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
 from sstcast.places.places import Places
+from sstcast.reading.gaps import GapRule
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import check_own, followed, is_up_to_date, locked, read_recipe, unlinked
 from sstcast.storage.dataset_files import write
@@ -42,6 +45,8 @@ def forecast(
     shares: tuple[float, ...] = (),
     above: tuple[float, ...] | None = None,
     below: tuple[float, ...] | None = None,
+    gaps: int | None = None,
+    why: bool = False,
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
@@ -53,7 +58,9 @@ def forecast(
     With `places`, or those of the run (see `run_places`), it also holds their forecast (see `forecasting.places`),
     and the file `FORECAST-places.csv` beside it has the same as a table. `shares` are in per cent. Days `above`
     and `below` temperatures in degC, or those of the run (see `run_temperatures`), have their probability in every
-    cell and place. Places and temperatures of the run's own ocean stay with it.
+    cell and place. In the history, up to `gaps` missing days, or those of the run (see `run_gaps`), are filled
+    after its validation, if its source is read. All these stay with the run if its own ocean is forecast. With
+    `why`, it also holds what each part of what is read contributes (see `forecasting.why`).
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -62,26 +69,32 @@ def forecast(
     run = Run.open(folder)
     asked = places_for(run, places, shares)
     temperatures = temperatures_for(run, above, below)
-    extras = Extras(members, samples, asked, *temperatures)
+    extras = Extras(members, samples, asked, *temperatures, why)
     if out is not None:
         out = _checked_out(out, asked)
     # Lock first, so that an unwritable folder fails at once.
     with locked(out or run.folder / "forecast"), error_keys(where), ExitStack() as held:
         loaded = LoadedRun(run.folder, where)
-        history = last_days(loaded.data, day, today, most=loaded.most_days)
+        rule = GapRule(is_own="source" not in loaded.where.given)
+        if rule.is_own:
+            rule = rule._replace(most=gaps_for(run, gaps))
+        history = last_days(loaded.data, day, today, most=loaded.most_days, rule=rule)
         last = history.indexes["time"][-1].date()
         file = out or held.enter_context(_default_file(loaded, last, asked))
         if is_new := not is_up_to_date(file, loaded.recipe(history, extras)):
             if loaded.days_read > len(history):  # fetch them, or tell which are missing
-                history = last_days(loaded.data, last, today, loaded.days_read, loaded.most_days)
+                history = last_days(loaded.data, last, today, loaded.days_read, loaded.most_days, rule)
             fields = loaded.forecast(history, **extras._asdict())
             write(fields, file, grows_along="init_time")
             for note in _notes(fields, extras, loaded.data):
                 LOG.info(f"{file}: {note}")
+            if rule.most > loaded.data.gaps and (told := told_of_stores(run, rule.most)):
+                LOG.info(told)
         _tabulate(file, asked)
         if run.trained == run and not loaded.where.given:
             keep_places(run, asked)
             keep_temperatures(run, temperatures)
+            keep_gaps(run, rule.most)
         return file, is_new
 
 
@@ -101,6 +114,8 @@ def _default_file(loaded: LoadedRun, last: dt.date, asked: AskedPlaces | None) -
 
 def _notes(fields: xr.Dataset, extras: Extras, data: DataConfig) -> Iterator[str]:
     """Yield what a forecast does not hold, or holds in another way than one might think."""
+    if filled := fields.attrs.get(FILLED):
+        yield f"{filled} filled"
     if short_period := short_base_period(*data.splits.base):
         yield f"the thresholds of heatwaves are from a base period of only {short_period}"
     if extras.samples is None and INTERVAL not in fields:

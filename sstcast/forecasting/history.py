@@ -12,15 +12,16 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.models import days_before
 from sstcast.ocean.anomalies import standardise
+from sstcast.ocean.filled_days import may_begin
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import PLAUSIBLE, dates, find_field
-from sstcast.reading.gaps import filled_shares
+from sstcast.reading.gaps import CUT, GAP_COUNTS, GapRule, dates_in_words, filled_shares
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
 from sstcast.reading.plausible import check_changes
 from sstcast.reading.raw import day_ranges, is_final
-from sstcast.reading.reading import open_region
+from sstcast.reading.reading import ALL_DAYS, open_region
 from sstcast.reading.valid_days import days_of
 from sstcast.reading.xarray_objects import USE_PYTHON
 from sstcast.runs import Run
@@ -30,6 +31,7 @@ from sstcast.sources.source import FetchRequest
 
 ONE_DAY = dt.timedelta(days=1)
 RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
+FILLED_SHARE = "filled_share"  # coordinate of a history
 SHARE_TOLERANCE = 1e-4  # largest difference between ocean fractions of a cell that count as equal
 
 
@@ -39,32 +41,41 @@ def last_days(
     today: dt.date,
     count: int | None = None,
     most: int = 0,
+    rule: GapRule = ALL_DAYS,
 ) -> xr.DataArray:
     """Return the last days of the region, and fetch those that a fetched store lacks.
 
     The history has `count` days, by default `data.history`, and up to `most` days if the source has them. It ends
-    on `date`, by default on the latest available day before `today`. See `bring_up_to_date`.
+    on `date`, by default on the latest available day before `today`, or before the gap that ends the record by the
+    `rule`, of which a line tells. Only gaps in the history itself stand in the way of a `date`. See
+    `bring_up_to_date`.
 
-    Returns `sst(time, lat, lon)` in degC on the source's own cells. For a fetched store, the coordinate
-    `preliminary(time)` marks the days that NOAA will still replace. Raises SSTCastError if the source does not
-    exist, lacks days that cannot be fetched, or does not cover the region.
+    Returns `sst(time, lat, lon)` in degC on the source's own cells. If gaps may be filled, the coordinate
+    `filled_share(time)` is the share of the sea that was. For a fetched store, the coordinate `preliminary(time)`
+    marks the days that NOAA will still replace. Raises SSTCastError if the source does not exist, lacks days that
+    cannot be fetched, or does not cover the region, or the date was filled.
     """
     path, source, count = data.path, source_of(data.source), count or data.history
     bring_up_to_date(data, date, today, count)
     from_stores = source.needs_python and not source.exists() and data.protocol == "physical"
-    with sst_of_stores(Prepared.of(data)) if from_stores else open_region(data) as sst:
+    rule = rule._replace(date=date)
+    with sst_of_stores(Prepared.of(data)) if from_stores else open_region(data, rule=rule) as sst:
         record = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
         date = date or record[1]
+        if cut := sst.attrs.get(CUT):
+            LOG.warning(f"{path}: {told_of_cut(date, cut)}")
         first = date - (count - 1) * ONE_DAY
         if first < record[0] or date > record[1]:
             raise SSTCastError(
-                f"{path}: a forecast from {date} needs {first}..{date}, but it holds {record[0]}..{record[1]}; "
-                f"choose another --date or {USE_PYTHON if from_stores else 'fetch them'}"
+                f"{path}: a forecast from {date} needs {first}..{date}, but it holds {record[0]}..{record[1]} "
+                f"without a gap; choose another --date or {USE_PYTHON if from_stores else 'fetch them'}"
             )
-        if "filled" in sst.coords:
-            _check_known(sst["filled"].sel(time=slice(np.datetime64(date))), date, path)
         first = max(record[0], min(first, date - (most - 1) * ONE_DAY))
         days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+    if "filled" in days.coords:  # the share, or of cells that were counted
+        share = days["filled"] / days["sea"] if "sea" in days.coords else days["filled"]
+        days = days.drop_vars(GAP_COUNTS, errors="ignore").assign_coords({FILLED_SHARE: share})
+        _check_known(share, date, path)
     check_changes(days.values, days["time"].values, path)
     if (contents := source.contents()) is not None:
         # 0 marks a day that was filled in
@@ -75,19 +86,19 @@ def last_days(
 
 
 def sst_of_stores(prepared: Prepared) -> xr.DataArray:
-    """Open the temperatures of the cube, with `filled(time)`, which is above 0 where gaps were filled."""
+    """Open the temperatures of the cube, with `filled(time)`, the share of the sea that was filled."""
     cube = prepared.open_cube()
     return cube["sst"].assign_coords(filled=filled_shares(cube))
 
 
 def _check_known(filled: xr.DataArray, date: dt.date, path: Path) -> None:
-    """Raise SSTCastError if values of the day `date`, the last in `filled(time)`, were filled.
+    """Raise SSTCastError if no forecast may begin on the day `date`, the last in `filled(time)`, the share filled.
 
-    They are between the days before and after them, so a forecast from them would read its future.
+    Filled values are between the days before and after them, so a forecast from them would read its future.
     """
-    if not filled[-1].values:
+    if may_begin(filled.values)[-1]:
         return
-    known = filled["time"].values[filled.values == 0]
+    known = filled["time"].values[may_begin(filled.values)]
     earlier = f"choose an earlier --date, such as {known[-1].astype('M8[D]')}" if known.size else "add them"
     raise SSTCastError(f"{path}: has missing values on {date}, which data.gaps fills from later days; {earlier}")
 
@@ -97,9 +108,9 @@ def bring_up_to_date(
 ) -> FetchReport | None:
     """Fetch the days up to `date`, or up to the day before `today`, and the final versions of preliminary days.
 
-    With `history`, nothing is fetched if the store has that many days up to the last one. Returns a report, or
-    None if nothing was fetched, for instance because the source gets no new days. Raises SSTCastError if the store
-    is unusable.
+    Without a date, these are also the days after the validation that are missing between others. With `history`,
+    nothing is fetched if the store has that many days up to the last one. Returns a report, or None if nothing was
+    fetched, for instance because the source gets no new days. Raises SSTCastError if the store is unusable.
     """
     path = data.path
     contents = source_of(data.source).contents()
@@ -113,10 +124,12 @@ def bring_up_to_date(
         return None
     end = date or max(last, today - ONE_DAY)
     missing_days = [day for n in range(history) if (day := end - n * ONE_DAY) not in contents.origin]
-    if history and (not missing_days or missing_days[-1] < min(contents.origin)):
+    validated = data.splits.validation[1]
+    between = [max(begin, validated + ONE_DAY) for begin, stop in contents.gaps if not date and stop > validated]
+    if history and not between and (not missing_days or missing_days[-1] < min(contents.origin)):
         return None
     preliminary = [day for day in contents.preliminary if last - day < RECHECKED]
-    start = min([last + ONE_DAY, end, *missing_days, *preliminary])
+    start = min([last + ONE_DAY, end, *missing_days, *preliminary, *between])
     return fetch(FetchRequest(start, end, origin, str(contents.box), out=path))
 
 
@@ -199,9 +212,10 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
             " are the ends of the days, subtract a day from them"
         )
     field = field.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
-    if "preliminary" in history.coords:
-        field = field.assign_coords(preliminary=("time", history["preliminary"].values))
-    return field
+    known = {
+        name: ("time", history[name].values) for name in (FILLED_SHARE, "preliminary") if name in history.coords
+    }
+    return field.assign_coords(known)
 
 
 def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
@@ -229,10 +243,25 @@ def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataA
     return field
 
 
+def told_of_cut(last: dt.date, cut: str) -> str:
+    """Return the line that says why there is no forecast after a day, the last before a gap (see `gaps.CUT`)."""
+    return f"no forecast after {last}: {cut}; add them"
+
+
+def filled_days(history: xr.DataArray) -> str:
+    """Return the days of a history that were filled, as ranges, or "" if none were."""
+    if FILLED_SHARE not in history.coords:
+        return ""
+    days = history["time"].values[~may_begin(history[FILLED_SHARE].values)].astype("datetime64[D]").tolist()
+    return dates_in_words([(first, last) for first, last, _ in day_ranges(dict.fromkeys(days, ""))])
+
+
 def describe_history(history: xr.DataArray) -> str:
-    """Describe which days `history` holds, and which of them are preliminary."""
+    """Describe which days `history` holds, and which of them were filled and are preliminary."""
     days = [day.item() for day in history["time"].values.astype("datetime64[D]")]
     text = f"{history.attrs.get('title', 'daily SST')}; history {days[0]}..{days[-1]} ({len(days)} days)"
+    if filled := filled_days(history):
+        text += f"; filled days: {filled}"
     if "preliminary" not in history.coords:
         return f"{text}; not known which days are preliminary"
     preliminary_days = dict.fromkeys(

@@ -25,11 +25,12 @@ from sstcast.extremes.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.extremes.terciles import terciles_of
 from sstcast.forecasting.above import with_temperatures
 from sstcast.forecasting.areas import with_interval_of_area
-from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
+from sstcast.forecasting.fields import FILLED, described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import Trajectories, with_heatwaves, without_events
 from sstcast.forecasting.history import (
     RegionStatistics,
     describe_history,
+    filled_days,
     last_consecutive,
     most_days_read,
     recognised,
@@ -42,6 +43,7 @@ from sstcast.forecasting.spread import Spread, calibrated, spread_file, with_dis
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.terciles import with_terciles
 from sstcast.forecasting.transfer import OWN, continued, data_of
+from sstcast.forecasting.why import CONTRIBUTION, check_explained, contributions, with_contributions_of_places
 from sstcast.log import LOG, warn_once
 from sstcast.models import LINEAR
 from sstcast.ocean.prepared import Prepared
@@ -67,7 +69,7 @@ from sstcast.training.data_record import check_data, is_own, is_own_ocean, ocean
 from sstcast.types import Array
 
 if TYPE_CHECKING:
-    from sstcast.forecasting.system import ForecastSystem
+    from sstcast.forecasting.system import Combination, Models
 
 FILE_LAYOUT = 1  # version of the layout of a forecast's file
 PAST = 84  # days of `sst_past`, if the source has them; degree heating weeks need as many
@@ -81,6 +83,7 @@ class Extras(NamedTuple):
     asked: AskedPlaces | None = None
     above: tuple[float, ...] = ()
     below: tuple[float, ...] = ()
+    why: bool = False
 
 
 def is_of_own_ocean(forecast: xr.Dataset, run: Run) -> bool:
@@ -158,7 +161,7 @@ class LoadedRun:
         return RegionStatistics(self.prepared)
 
     @cached_property
-    def system(self) -> "ForecastSystem":
+    def system(self) -> "Models | Combination":
         """The forecasting system of the run for the region."""
         from sstcast.forecasting.system import system_of  # imported late: PyTorch takes a second
 
@@ -230,6 +233,7 @@ class LoadedRun:
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
+        state.update(filled_days(history).encode())
         return {
             "layout": FILE_LAYOUT,
             "sstcast": __version__,
@@ -245,6 +249,7 @@ class LoadedRun:
             "predictors": self._known_of(history, given) if self.data.predictors else None,
             "above": list(extras.above),
             **({"below": list(extras.below)} if extras.below else {}),
+            **({"why": True} if extras.why else {}),
         }
 
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
@@ -262,14 +267,16 @@ class LoadedRun:
         predictors: Mapping[str, Any] | None = None,
         above: str | float | Sequence[float] | None = None,
         below: str | float | Sequence[float] | None = None,
+        why: bool = False,
     ) -> xr.Dataset:
         """Forecast from the last days of `history`.
 
         Args:
             history: `sst(time, lat, lon)` in degC, NaN on land, with at least the run's `data.history` days, or
                 365 for a system with a memory. It may cover more than the region, be backed by dask, and have the
-                run's grid or the finer cells that are averaged to it. A coordinate `preliminary(time)` is
-                described in the attributes of the forecast.
+                run's grid or the finer cells that are averaged to it. The coordinates `preliminary(time)` and
+                `filled_share(time)`, the share of the sea that was filled, are described in the attributes of the
+                forecast.
             members: whether to add the forecast of each ensemble member as `sst_member`.
             samples: number of joint samples to add as `sst_sample(init_time, sample, lead, lat, lon)` (see
                 `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
@@ -281,6 +288,8 @@ class LoadedRun:
             above: temperatures in degC, numbers or a text such as `28,29.5`, whose probability of a day above each
                 is added as `above_probability(init_time, above, lead, lat, lon)`, and for places.
             below: the same of days below.
+            why: whether to add what each part of what is read contributes to the anomaly, as
+                `sst_contribution(init_time, part, lead, lat, lon)` (see `forecasting.why`), and for places.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -292,12 +301,15 @@ class LoadedRun:
 
         Raises:
             SSTCastError: days, values or a predictor are missing, the grid is another, `members` is set for a run
-                with one member, the training days are too few for the samples, or an area is not in the region.
+                with one member, the training days are too few for the samples, an area is not in the region, or
+                `why` is set for a network without a linear base.
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
         sides = temperatures(above), temperatures(below, "--below")
-        extras = Extras(members, samples, asked, *sides)
+        extras = Extras(members, samples, asked, *sides, why)
+        if why:
+            check_explained(self.run)
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         history = recognised(history)
@@ -324,7 +336,7 @@ class LoadedRun:
         anomalies = self.system.predict(with_earlier(standard, days))
         record, where = self.prepared.open_anomalies(), str(self.run.folder)
         check_forecast(in_degrees(anomalies, standard), days_read, record, where, self.config.model.name)
-        anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
+        unclipped, anomalies = anomalies, not_below_freezing(anomalies, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
         self.prepared.shared.clear()  # windows and sums of the fits, which are as large as the record
         fields = fields.merge(_past(days.isel(time=slice(-PAST, None))), compat="no_conflicts")
@@ -334,6 +346,8 @@ class LoadedRun:
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         for name in (FREEZING, MMM):  # of the statistics for this date
             fields[name] = limits[name].where(ocean).expand_dims(init_time=fields["init_time"])
+        if extras.why:
+            fields[CONTRIBUTION] = contributions(self.system, days_read, unclipped, anomalies)
         paths, lowest = ErrorPaths.of(self.prepared, ocean.values), limits[FREEZING].values[ocean.values]
         errors = paths.errors_of_all(fields["init_time"].values[0], extras.samples)
         if errors is not None:
@@ -364,6 +378,7 @@ class LoadedRun:
         if later := self._learnt_later(day.date()):
             warn_once(f"{self.run.folder}: {later}")
         comment = "; ".join(filter(None, (self.prepared.note, later)))
+        filled = filled_days(history[-self.data.history :])
         timestamp = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         short_period = short_base_period(*self.data.splits.base)
         return described(
@@ -378,6 +393,7 @@ class LoadedRun:
             region=self.data.place,
             recipe=recipe,
             **attributes,
+            **({FILLED: filled} if filled else {}),
             **({"comment": comment} if comment else {}),
             made_from=as_text(made_from(self.data)),
             own_ocean=ocean_of(self.run) if is_own_ocean(self.run, self.prepared) else "no",
@@ -399,6 +415,8 @@ class LoadedRun:
             drawn = self._errors_of_places(places, weights, paths, fields["init_time"].values[0])
         trajectories = Trajectories(self.spread.correlation)
         fields = with_places(fields, places, weights, asked.shares, drawn, lowest, trajectories)
+        if CONTRIBUTION in fields:
+            fields = with_contributions_of_places(fields, places, weights)
         if not weights.nnz:
             return fields
         base, areas = None, np.flatnonzero(~places.are_points & (np.diff(weights.indptr) > 0))

@@ -19,6 +19,7 @@ from sstcast.forecasting.heatwaves import CELLS_AT_ONCE, Trajectories
 from sstcast.forecasting.samples import ErrorsOfCells, sampled
 from sstcast.forecasting.spread import QUANTILES
 from sstcast.log import show
+from sstcast.places.places import OUTLINES, Places, kilometres
 from sstcast.types import Array
 
 OF_PERIOD = ("sst", "sst_quantile", "heatwave_probability")  # the fields `place_PERIOD_NAME`
@@ -102,6 +103,16 @@ def print_places(forecast: xr.Dataset, path: Path) -> None:
     show(*lines_of_places(forecast.isel(init_time=-1), table_beside(path)))
 
 
+def _without_forecast(name: str, forecast: xr.Dataset) -> str:
+    """Return the line of a place that has no forecast, which for a point tells how far the sea is."""
+    (place,) = (each for each in Places.from_geojson(forecast.attrs[OUTLINES]).places if each.name == name)
+    if not place.is_point:
+        return f"{name}: no forecast"
+    sea = forecast["sst"].isel(lead=0).stack(cell=("lat", "lon")).dropna("cell")
+    distance = kilometres(place.lat, place.lon, sea["lat"].values, sea["lon"].values).min()
+    return f"{name} lies {distance:.0f} km from the sea of the region: no forecast"
+
+
 def lines_of_places(forecast: xr.Dataset, table: Path) -> list[str]:
     """Return a line for each place of a forecast from one day, and how many more are in the `table`."""
     if "place_horizon_sst" not in forecast:
@@ -120,7 +131,7 @@ def lines_of_places(forecast: xr.Dataset, table: Path) -> list[str]:
         if np.isfinite(chances).any():
             in_words = [chance(share) if np.isfinite(share) else "-" for share in chances]
             told.append(f"heatwave {'by week ' * (period == 'week')}{', '.join(in_words)}")
-        lines.append(f"{place}: {'; '.join(told) or 'no forecast'}")
+        lines.append(f"{place}: {'; '.join(told)}" if told else _without_forecast(str(place), forecast))
     if (more := forecast.sizes["place"] - MOST_LINES) > 0:
         lines.append(f"and {more} more in {table}")
     return lines

@@ -65,6 +65,7 @@ COLUMNS |= {  # levels are added to the last three
     "place_heatwave_share_quantile": "heatwave_share_q",
     "place_share_probability": "probability_of_share_",
 }
+PLACE_CONTRIBUTION, PART = "place_contribution", "part"  # of what is read to the anomaly (see `why`)
 ROUNDING_SHARE = 1e-6
 HEADER = "place,kind,lat,lon,init_time,lead,period,"  # the first columns of the table
 TABLE_DECIMALS = 4  # of numbers in the table
@@ -283,8 +284,12 @@ def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str]) -> pd.DataFr
     for side, level in _levels(fields):
         single[f"{side}_{level:g}"] = fields[f"place_{side}_probability"].sel({side: level}, drop=True)
     days = [f"days_{side}_{level:g}" for side, level in _levels(fields)]
+    why = {_why(part): fields[PLACE_CONTRIBUTION].sel({PART: part}, drop=True) for part in _parts(fields)}
     rows = (
-        single.reset_coords(["place_lat", "place_lon", "valid_time"]).to_dataframe(["place", "lead"]).reset_index()
+        single.assign(why)
+        .reset_coords(["place_lat", "place_lon", "valid_time"])
+        .to_dataframe(["place", "lead"])
+        .reset_index()
     )
     rows["period"], rows["first_day"] = "day", rows["valid_time"]
     absent = rows["sst"].isna()
@@ -298,13 +303,25 @@ def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str]) -> pd.DataFr
     first = [*HEADER.strip(",").split(","), "first_day", "valid_time"]
     order = {name: number for number, name in enumerate(fields["place"].values.tolist())}
     rows = rows.sort_values("place", key=lambda names: names.map(order), kind="stable")
-    return rows[[*first, *(name for name in (*single.data_vars, *days) if name in rows and name not in first)]]
+    return rows[
+        [*first, *(name for name in (*single.data_vars, *days, *why) if name in rows and name not in first)]
+    ]
 
 
 def _levels(fields: xr.Dataset) -> list[tuple[str, float]]:
     """Return the temperatures in degC of days above and below of places, each after its side."""
     sides = [side for side in SIDES if f"place_{side}_probability" in fields]
     return [(side, level) for side in sides for level in fields[side].values.tolist()]
+
+
+def _parts(fields: xr.Dataset) -> list[str]:
+    """Return the parts of the contributions, if a forecast of places has them."""
+    return fields[PART].values.tolist() if PLACE_CONTRIBUTION in fields else []
+
+
+def _why(part: str) -> str:
+    """Return the column of a part."""
+    return f"why_{part.replace(' ', '_')}"
 
 
 def _rows_of_periods(fields: xr.Dataset) -> Iterator[pd.DataFrame]:
@@ -320,6 +337,8 @@ def _rows_of_periods(fields: xr.Dataset) -> Iterator[pd.DataFrame]:
         named |= {f"sst_q{level * 100:02.0f}": quantile.sel(quantile=level) for level in at["quantile"].values}
         for side, level in _levels(fields):
             named[f"days_{side}_{level:g}"] = at[f"place_{period}_days_{side}"].sel({side: level}, drop=True)
+        for part in _parts(fields):
+            named[_why(part)] = at[f"place_{period}_contribution"].sel({PART: part}, drop=True)
         rows = places.assign(**{name: field.values for name, field in named.items()}, period=period)
         first, last = fields["valid_time"].values[[days.start, days.stop - 1]]
         rows = rows.assign(first_day=first, valid_time=last, lead=int(fields["lead"][days.stop - 1]))

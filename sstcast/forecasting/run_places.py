@@ -64,13 +64,18 @@ def keep_places(run: Run, asked: AskedPlaces | None) -> None:
         files = [file.name for file in asked.places.files]
         content = json.loads(asked.places.geojson) | {"shares": list(asked.shares), "files": files}
     before = keep_copy(run.places, content, "places", REMEDY)
-    names, earlier = (
-        [of["properties"]["name"] for of in (copy or {}).get("features", [])] for copy in (content, before)
-    )
+    if told := told_of_places(run, before, content or {}):
+        LOG.info(told)
+
+
+def told_of_places(run: Run, before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return the line that says which places a run keeps no longer, by its contents of places.geojson, or ""."""
+    names, earlier = ([of["properties"]["name"] for of in copy.get("features", [])] for copy in (now, before))
     lost = [printable(name) for name in earlier if name not in names]
-    if earlier and (lost or len(names) != len(earlier)):
-        without = f": without {named(lost, MOST_NAMED)}" if lost else ""
-        LOG.info(f"{run.folder}: {counted(len(names), 'place')} instead of {len(earlier)}{without}")
+    if not earlier or not (lost or len(names) != len(earlier)):
+        return ""
+    without = f": without {named(lost, MOST_NAMED)}" if lost else ""
+    return f"{run.folder}: {counted(len(names), 'place')} instead of {len(earlier)}{without}"
 
 
 def keep_copy(path: Path, content: dict[str, Any] | None, what: str, remedy: str) -> dict[str, Any]:

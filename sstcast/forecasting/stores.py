@@ -13,6 +13,7 @@ from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.splits import LEAST_YEARS, for_forecasts, last_test
 from sstcast.reading.daily_field import source_of
+from sstcast.reading.gaps import GapRule
 from sstcast.reading.reading import open_region
 from sstcast.runs import Run
 from sstcast.training.data_record import check_data
@@ -60,7 +61,7 @@ def splits_to_forecast(run: Run, data: DataConfig, date: dt.date) -> Splits:
     """
     own = run.config.data
     if data.model_copy(update={"region": own.region}) != own:
-        first, last = _days_held(data)
+        first, last = _days_held(data, is_own=False)
         return for_forecasts(data, first, min(last, date), f"--source {data.source}")
     is_refitted = all(linear_part(system, data) for system in run.systems)
     if not is_refitted or last_test(data, date) <= own.splits.test[0]:
@@ -72,10 +73,13 @@ def splits_to_forecast(run: Run, data: DataConfig, date: dt.date) -> Splits:
     return for_forecasts(data, first, last, str(run.folder))
 
 
-def _days_held(data: DataConfig) -> tuple[dt.date, dt.date]:
-    """Return the first and the last day of a source or, if it is gone, of the cube made from it."""
-    is_gone = not source_of(data.source).exists()
-    with Prepared.of(data).open_cube() if is_gone else open_region(data) as record:
+def _days_held(data: DataConfig, is_own: bool = True) -> tuple[dt.date, dt.date]:
+    """Return the first and the last day of a source or, if it is gone, of the cube made from it.
+
+    `is_own` is that of `GapRule`.
+    """
+    is_gone, rule = not source_of(data.source).exists(), GapRule(is_own)
+    with Prepared.of(data).open_cube() if is_gone else open_region(data, rule=rule) as record:
         first, last = record["time"].values[[0, -1]].astype("datetime64[D]").tolist()
     return first, last
 

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,20 @@ class Models(ForecastSystem):
     def before(self) -> int:
         """The number of days that a forecast reads before its history."""
         return max(model.before for model in self.models)
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The names of the predictors that a linear system reads. A network's base reads none."""
+        model = self.models[0]
+        return [name for name in self.predictors if isinstance(model, WithPredictors) and name in model.stages]
+
+    def without_change(self) -> "Models":
+        """Return the members without what networks add to their linear base, or themselves if they are linear."""
+        if isinstance(self.models[0], LinearSystem):
+            return self
+        bases = copy(self)
+        bases.change = False
+        return bases
 
     def linear_base(self) -> "Models | None":
         """Return the linear base of the networks, which forecasts without their change, or None without one."""
@@ -212,7 +227,7 @@ class Fits:
 
     def system(
         self, name: str, held_out: bool = False, predictors: Mapping[str, str] | None = None, **options: Any
-    ) -> ForecastSystem:
+    ) -> Models:
         """Fit a linear system, and return it as a system that forecasts (see `model`)."""
         model, data = self.model(name, held_out, predictors, **options), self.data
         return Models(
@@ -344,7 +359,7 @@ def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
 class Combination(ForecastSystem):
     """The weighted mean of the forecasts of other predictors. The weights depend on the lead week."""
 
-    def __init__(self, parts: list[ForecastSystem], weights: Weights) -> None:
+    def __init__(self, parts: "Sequence[Models | Combination]", weights: Weights) -> None:
         """Take `weights [week, part]` and the parts, which share their region, history and horizon."""
         first = parts[0]
         super().__init__(first.region, first.history, first.horizon)
@@ -355,6 +370,20 @@ class Combination(ForecastSystem):
     def before(self) -> int:
         """The number of days that a forecast reads before its history."""
         return max(part.before for part in self.parts)
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The names of the predictors that linear systems among the parts read."""
+        return [*dict.fromkeys(name for part in self.parts for name in part.reads)]
+
+    def without_change(self) -> "Combination":
+        """Return the combination of its parts without change, or itself if all are linear."""
+        parts = [part.without_change() for part in self.parts]
+        if parts == [*self.parts]:
+            return self
+        without = copy(self)
+        without.parts = parts
+        return without
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast the weighted mean as a single member (see `ForecastSystem.predict`).
@@ -369,7 +398,7 @@ class Combination(ForecastSystem):
         return sum(weighted[1:], start=weighted[0]).expand_dims("member").astype(np.float32)
 
 
-def system_of(run: Run, prepared: Prepared | None = None, held_out: bool = False) -> ForecastSystem:
+def system_of(run: Run, prepared: Prepared | None = None, held_out: bool = False) -> Models | Combination:
     """Load the system of a run or a combination for its own data, or for the `prepared` stores of others.
 
     On other data, linear systems and the linear bases of networks are fitted again (see `Fits`), which takes

@@ -21,6 +21,7 @@ from sstcast.ocean.prepared import Prepared, Record, check_source
 from sstcast.ocean.splits import check_splits, clipped, for_training
 from sstcast.reading.any_grid import proposed
 from sstcast.reading.daily_field import source_of
+from sstcast.reading.gaps import GapRule
 from sstcast.reading.grid import crop
 from sstcast.reading.reading import open_region, open_sst, source_grid, source_name
 from sstcast.reading.xarray_objects import given, hold, let_go
@@ -134,7 +135,7 @@ def splits_to_score(run: Run, data: DataConfig) -> Splits:
     if data.source == run.config.data.source:
         return data.splits
     option = f"--source {data.source}"
-    with open_region(data) as sst:
+    with open_region(data, rule=GapRule(is_own=False)) as sst:
         time = sst["time"].values
     first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
     if first > data.splits.train[1]:

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.names import DAY
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.splits import starts_of
 from sstcast.reading.gaps import filled_shares
 
 MOST_FILLED = 1e-3  # largest share of the sea that may be filled on an initial date that is scored
@@ -23,9 +23,14 @@ def shares_on(prepared: Prepared, days: Days) -> NDArray[np.float64]:
     return shares.reshape(days.shape)
 
 
+def may_begin(shares: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return on which days a forecast may begin, by the share of the sea that was filled on each."""
+    return shares <= MOST_FILLED
+
+
 def is_known(prepared: Prepared, dates: Days) -> NDArray[np.bool_]:
-    """Return on which `dates` at most `MOST_FILLED` of the sea was filled, so that forecasts from them count."""
-    return shares_on(prepared, dates) <= MOST_FILLED
+    """Return on which `dates` of the record forecasts may begin, so that those from them are scored."""
+    return may_begin(shares_on(prepared, dates))
 
 
 def check_test_dates(prepared: Prepared, every: int = 1) -> None:
@@ -45,7 +50,5 @@ def left_out(prepared: Prepared, every: int = 1) -> int:
 
 def _test_dates(data: DataConfig, every: int) -> Days:
     """Return the initial dates of the test days, of windows that `cut_windows` makes."""
-    first, last = (np.datetime64(day, "ns") for day in data.splits.test)
-    return pd.date_range(
-        first + (data.history - 1) * DAY, last - (data.horizon + 1) * DAY, freq=f"{every}D"
-    ).values
+    days = pd.date_range(*data.splits.test).values
+    return days[starts_of(len(days), data.history, data.horizon)[::every] + data.history - 1]

@@ -37,7 +37,7 @@ from sstcast.predictors.predictors import prepare_predictors
 from sstcast.progress import dask_progress
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of, digests
-from sstcast.reading.gaps import GAP_COUNTS, gaps_filled
+from sstcast.reading.gaps import CUT, GAP_COUNTS, gaps_filled
 from sstcast.reading.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.reading.plausible import checked
 from sstcast.reading.reading import OCEAN, SHARE, open_region
@@ -144,7 +144,7 @@ class _Preparation:
 
     def run(self) -> bool:
         """Bring all stores up to date. Returns whether any was written."""
-        check_splits(self.data, self.days)
+        self._check_splits()
         if any_written := not self._is_current:
             if (ocean := self.source.attrs.get("ocean")) is not None:
                 kept = ocean.astype("int8").to_dataset(name="ocean").assign_attrs(recipe=as_text(self.of_cube))
@@ -161,6 +161,20 @@ class _Preparation:
         any_written |= is_written(made.statistics, made.recipe_of_statistics, self._statistics)
         any_written |= is_written(made.anomalies, made.recipe_of_anomalies, self._anomalies)
         return prepare_predictors(self.data, self.prepared.cube.parent, self.cube) or any_written
+
+    def _check_splits(self) -> None:
+        """Raise SSTCastError like `check_splits`, and name the gap that ends the record before a split does."""
+        days = self.days
+        try:
+            check_splits(self.data, days)
+        except SSTCastError as error:
+            last = days[-1].astype("datetime64[D]")
+            if self.data.splits.whole[1] <= last or not (cut := self.source.attrs.get(CUT)):
+                raise
+            remedy = "add them, or fill them with a higher data.gaps"
+            raise SSTCastError(
+                f"{self.path}: its record ends on {last}, because {cut}; {remedy}: {error}"
+            ) from error
 
     def _cube(self) -> xr.Dataset:
         values, ocean = checked(self.native, self.path, self.data.gaps)

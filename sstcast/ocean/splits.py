@@ -18,6 +18,14 @@ LONG = 2 * LEAST_YEARS  # years; from this length on, validation takes two years
 VALIDATION_DAYS = 730  # days of validation before a file's forecasts, but at most a fifth of the record
 
 
+def starts_of(count: int, history: int, horizon: int, before: int = 0) -> NDArray[np.intp]:
+    """Return the first days of history of the windows in `count` days, as positions, after `before` days.
+
+    With a horizon, there is one window fewer than possible, as in Table 9 of Cai et al. (2023).
+    """
+    return np.arange(before, count - history - horizon + (horizon == 0))
+
+
 def cut(first: dt.date, validation: dt.date, test: dt.date, last: dt.date, base_to_test: bool = True) -> Splits:
     """Return splits of `first..last` in which validation and test begin on the given days.
 

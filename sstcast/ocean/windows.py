@@ -16,6 +16,7 @@ from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import spans_globe
 from sstcast.graphs.grid import GridGraph
+from sstcast.ocean.splits import starts_of
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.predictors.predictors import VARIABLE_PREFIX, predictors_in
 from sstcast.reading.days_of_year import YEAR_DAYS
@@ -46,8 +47,8 @@ class Windows:
     """Windows of history and future in every tile of an ocean.
 
     Window `i` belongs to tile `i % tiles` and to start `i // tiles`, so there are `tiles * starts` windows. In a
-    split, windows start on every day on which history and horizon fit, except the last, which gives the number of
-    windows in Table 9 of Cai et al. (2023). All days belong to the split, so windows do not cross splits.
+    split, windows start on every day on which history and horizon fit, except the last (see `splits.starts_of`).
+    All days belong to the split, so windows do not cross splits.
 
     All that a batch needs lies on the device of the values, so cutting one copies nothing from the host.
 
@@ -84,9 +85,8 @@ class Windows:
     origin: "tuple[DataConfig, Callable[[], Windows]] | None" = None
 
     def __post_init__(self) -> None:
-        if self.at is EVERY_DAY:  # with a horizon, one window fewer than possible, as in the paper
-            stop = len(self.days) - self.history - self.horizon + (self.horizon == 0)
-            object.__setattr__(self, "at", np.arange(self.before, stop))
+        if self.at is EVERY_DAY:
+            object.__setattr__(self, "at", starts_of(len(self.days), self.history, self.horizon, self.before))
 
     def __len__(self) -> int:
         return self.starts * self.tiles

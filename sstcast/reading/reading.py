@@ -22,7 +22,7 @@ from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
 from sstcast.reading.fields import CELLS, MISPLACED, Found, find_field, is_leapless, steps_a_day, zone
 from sstcast.reading.flags import ValidRange, tell_invalid
-from sstcast.reading.gaps import fill_gaps
+from sstcast.reading.gaps import GapRule, continuous
 from sstcast.reading.grid import coarsen, crop, ocean_fraction, sorted_eastward
 from sstcast.reading.hours import NO_SST, RefusedHours, daily_means, daily_steps
 from sstcast.reading.layouts import COMMON_NAMES, Layout
@@ -39,6 +39,7 @@ from sstcast.storage.stores import open_netcdf
 OCEAN = "ocean.nc"  # beside a cube from a source on no axes, the mask of the source's cells
 SHARE = "share"  # attribute of SST with `data.grid`: the share of sea of its cells
 NAMED = ("variable", "units", "gaps")  # keys that are always in the hash of a source's name
+ALL_DAYS = GapRule()
 GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
 NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
 
@@ -96,8 +97,11 @@ def folder_of(data: DataConfig) -> Path:
     return data.directory / f"{source_name(data)}-{region}"
 
 
-def open_region(data: DataConfig, find_ocean: bool = False) -> xr.DataArray:
+def open_region(data: DataConfig, find_ocean: bool = False, rule: GapRule = ALL_DAYS) -> xr.DataArray:
     """Open the region's days lazily, as `sst(time, lat, lon)` in degC on the source's cells, without gaps.
+
+    The record ends before a gap after the validation that cannot be filled, unless a `rule` says otherwise (see
+    `gaps.continuous`).
 
     Land is NaN, and each day has one value, at 00:00. If gaps are filled, the coordinate `filled(time)` counts the
     filled cells. The attribute `title` names the data. Values are not checked here but by `plausible.checked`,
@@ -110,14 +114,15 @@ def open_region(data: DataConfig, find_ocean: bool = False) -> xr.DataArray:
     `share` is the share of sea of each cell, `(lat, lon)`.
 
     Raises SSTCastError if the source cannot be read, does not cover the region, or lacks more than `data.gaps`
-    consecutive days.
+    consecutive days before the validation has ended.
     """
     kept = None if find_ocean or data.grid is None else _kept_ocean(folder_of(data))
     opened = open_cells(data, data.box, kept)
     with _closed_on_error(opened.close):
-        sst, attributes = fill_gaps(opened, data.gaps, data.path), dict(opened.attrs)
+        sst = continuous(opened, data, rule, folder_of(data) / "cube.zarr")
+        attributes = dict(sst.attrs)
         if (across := cells_across(opened, data)) > 1:
-            blocks, sea = data.box.model_copy(update={"coarsen": across}), sea_of(sst)
+            blocks, sea = data.box.model_copy(update={"coarsen": across}), sea_of(opened)
             sst = coarsen(judged(sst, sea.values, data.path), sea, blocks)
             attributes[SHARE] = ocean_fraction(sea, blocks)
         sst = sst.assign_attrs(attributes)

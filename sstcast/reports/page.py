@@ -10,6 +10,7 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.fields import FILLED
 from sstcast.reading.daily_field import short_hash
 from sstcast.reading.grid import eastward
 from sstcast.reports.how_good import drawing_of_errors, how_good, scores_of
@@ -33,7 +34,7 @@ MAX_PAGE_MB = 20.0  # default limit of the size of a page in MB
 REMEDY = "make it again with `sstcast forecast`"
 FORECAST_AXES = ("init_time", "lead", "lat", "lon")
 OF_ONE_DATE = (  # attributes; the last three tell the years before it that its statistics are from
-    *("title", "history", "date_created", "data", "predictors", "predictors_known", RECIPE),
+    *("title", "history", "date_created", "data", FILLED, "predictors", "predictors_known", RECIPE),
     *("maximum_monthly_mean_years", "heatwave_years", "heatwave_base_period"),
 )
 

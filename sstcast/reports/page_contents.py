@@ -25,6 +25,7 @@ from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.maps import COLOUR_MAPS, colour_norm, select_region, ticks_of
 from sstcast.figures.places import Row, places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
+from sstcast.forecasting.fields import FILLED
 from sstcast.forecasting.place_periods import chance
 from sstcast.forecasting.point_fields import NO_EVENT, STEPS, PointField, fields_of, levels_of, point_fields
 from sstcast.geo import Box, area_weights
@@ -301,7 +302,16 @@ def write_contents(
         drawing=drawing,
         places=rows,
         notes=[
-            str(attributes[key]) for key in ("source", "data", "predictors", "references") if attributes.get(key)
+            *(
+                [f"The source lacks {attributes[FILLED]}, filled linearly in time."]
+                if FILLED in attributes
+                else []
+            ),
+            *(
+                str(attributes[key])
+                for key in ("source", "data", "predictors", "references")
+                if attributes.get(key)
+            ),
         ],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),

@@ -11,16 +11,22 @@ import xarray as xr
 
 from sstcast.errors import counted, reading
 from sstcast.extremes.heatwaves import FREEZING
+from sstcast.forecasting.fields import FILLED
 from sstcast.forecasting.forecast import LATEST, check_made_from, forecast, read_date
 from sstcast.forecasting.freezing import freezing_point_of
-from sstcast.forecasting.history import RegionStatistics, bring_up_to_date
-from sstcast.forecasting.run_places import keep_places, places_for
+from sstcast.forecasting.history import RegionStatistics, bring_up_to_date, told_of_cut
+from sstcast.forecasting.place_periods import lines_of_places, table_beside
+from sstcast.forecasting.run_gaps import gaps_for, keep_gaps, told_of_stores
+from sstcast.forecasting.run_places import REMEDY as PLACES_REMEDY
+from sstcast.forecasting.run_places import content_of_copy, keep_places, places_for, told_of_places
 from sstcast.forecasting.run_temperatures import keep_temperatures, temperatures_for
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.geo import area_weights
 from sstcast.log import silent
+from sstcast.ocean.filled_days import may_begin
 from sstcast.places.places import Places
+from sstcast.reading.gaps import CUT, GapRule
 from sstcast.reading.reading import open_region
 from sstcast.reports.how_good import scores_of
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
@@ -40,11 +46,16 @@ MEASURED = {metric.name: metric for metric in (rmse, mae, bias)}
 
 @dataclass(frozen=True)
 class Update:
-    """The result of an update: its exit code, a line for the log, and the newest forecast."""
+    """The result of an update: its exit code, a line for the log, the newest forecast, and more lines.
+
+    `lines` are those that `forecast` has of the places of a forecast that was made, of those that the run keeps no
+    longer, and of the days that its stores lack.
+    """
 
     code: int
     line: str
     forecast: Path
+    lines: tuple[str, ...] = ()
 
 
 @silent()
@@ -56,14 +67,18 @@ def update(
     above: tuple[float, ...] | None = None,
     places: Places | None = None,
     below: tuple[float, ...] | None = None,
+    gaps: int | None = None,
 ) -> Update:
     """Fetch new days, forecast from the last day (or from `date`), and write the page and the verification.
 
     All files are in `RUN/forecasts`. There is one `forecast-DATE.nc` per initial date, which is never changed
     after it is issued. `latest.html` is the page of the newest forecast. `verification.csv` has the scores by lead
     of the forecasts issued in the last 60 days. Existing files are kept, so an update that is repeated after an
-    interruption does only what is left. `places`, and the temperatures `above` and `below`, are those of the next
-    forecasts (see `run_places` and `run_temperatures`).
+    interruption does only what is left. `places`, the temperatures `above` and `below`, and the `gaps` that are
+    filled are those of the next forecasts (see `run_places`, `run_temperatures` and `run_gaps`).
+
+    If the source lacks days that cannot be filled, the last day is the one before them, and the code is 4 as long
+    as later days wait.
 
     Raises SSTCastError if the run, the date, a place or the source's store is unusable, or if the page would be
     larger than `largest` MB.
@@ -72,12 +87,14 @@ def update(
     forecast_folder = run.folder / "forecasts"
     with locked(forecast_folder):
         report = bring_up_to_date(run.config.data, day, today or dt.date.today())
-        with open_region(run.config.data) as sst:
+        rule = GapRule(most=gaps_for(run, gaps))
+        with open_region(run.config.data, rule=rule) as sst:
             last: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()
+            cut = "" if day is not None and day > last else sst.attrs.get(CUT, "")
         issued = forecast_folder / f"forecast-{day or last}.nc"
-        new = not issued.exists()
+        new, places_before = not issued.exists(), content_of_copy(run.places, PLACES_REMEDY)
         if new:
-            forecast(run.folder, str(day or last), issued, above=above, below=below, places=places)
+            forecast(run.folder, str(day or last), issued, above=above, below=below, places=places, gaps=gaps)
         else:
             check_made_from(issued, run.config.data, AS_ISSUED, own=run)
             if places is not None:
@@ -87,7 +104,8 @@ def update(
                 keep_places(run, later)
             if has_temperatures:
                 keep_temperatures(run, temperatures_for(run, above, below))
-        verified, scores = _verify(run, forecast_folder, last)
+            keep_gaps(run, rule.most)
+        verified, scores = _verify(run, forecast_folder, last, rule)
         page = forecast_folder / "latest.html"
         newest = max(forecasts_in(forecast_folder).items())[1]
         check_intact(newest, AS_ISSUED)
@@ -95,30 +113,39 @@ def update(
         _, page_is_new = write_forecast_page(newest, page, largest=largest, verified=scores)
     down = report.down if report else ""
     file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
-    code = SOURCE_DOWN if down else MADE if file_names else NOTHING_NEW
+    code = SOURCE_DOWN if down or cut else MADE if file_names else NOTHING_NEW
     parts = [
         f"made {', '.join(file_names)}" if file_names else "nothing new",
+        *([f"{filled} filled"] if new and (filled := open_forecast(issued).attrs.get(FILLED)) else []),
         *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
         *(["its places begin with the next forecast"] if places is not None and not new else []),
         *(["its temperatures begin with the next forecast"] if has_temperatures and not new else []),
         *([f"source down ({down}), made from days up to {last}"] if down else []),
+        *([told_of_cut(last, cut)] if cut else []),
         "" if scores.empty else _in_words(scores),
     ]
     if is_first and scores_of(newest, open_forecast(newest)) is None:
         parts.append(f"`sstcast evaluate {run.folder}`, run once, lets the page say how good its forecasts are")
+    lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
+    if new:
+        lines += [told_of_stores(run, rule.most)] if rule.most > run.config.data.gaps else []
+        lines += lines_of_places(open_forecast(issued).isel(init_time=-1), table_beside(issued))
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%MZ")
-    return Update(code, f"{now} {run.folder}: {'; '.join(filter(None, parts))}", newest)
+    line = f"{now} {run.folder}: {'; '.join(filter(None, parts))}"
+    return Update(code, line, newest, tuple(filter(None, lines)))
 
 
-def _verify(run: Run, folder: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
+def _verify(run: Run, folder: Path, last: dt.date, rule: GapRule) -> tuple[bool, pd.DataFrame]:
     """Verify the recent forecasts. Return whether new scores were written, and the scores."""
     begin = last - VERIFIED_DAYS * ONE_DAY
     files = [file for day, file in sorted(forecasts_in(folder).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
     prepared = stores_for(run, OWN, last)
-    with open_region(prepared.data) as sst:
+    with open_region(prepared.data, rule=rule) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
+        if rule.most > prepared.data.gaps:  # days that a forecast alone fills are no observations
+            days = days[may_begin((days["filled"] / days["sea"]).values)]
         scores = verify_issued(files, RegionStatistics(prepared).on_grid(days).compute())
     if scores.empty:
         return False, scores

@@ -1,6 +1,7 @@
 """The command `combine`: averages the forecasts of several runs with weights fitted on the validation days."""
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def least_squares(products: Weights) -> Weights:
     return shares
 
 
-def error_products(systems: list[ForecastSystem], data: Analysis) -> Weights:
+def error_products(systems: Sequence[ForecastSystem], data: Analysis) -> Weights:
     """Return the mean products of the systems' errors by lead week, `[week, part, part]` in degC^2.
 
     Cells are weighted by area. One block of initial dates is in memory at a time.

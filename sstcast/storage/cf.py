@@ -58,6 +58,16 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "member": {"standard_name": "realization", "long_name": "member of the ensemble", "units": "1"},
     "sst_sample": {"long_name": "joint samples of the predictive distribution", **_SST},
     "sample": {"standard_name": "realization", "long_name": "joint sample", "units": "1"},
+    "part": {"long_name": "part of what a forecast reads, or is made of"},
+    "sst_contribution": {"long_name": "what the part contributes to sst_anomaly", **_DIFFERENCE, **_MEAN},
+    "place_contribution": {
+        "long_name": "what the part contributes to the anomaly of a point, or of the mean of an area",
+        **_DIFFERENCE,
+    },
+    **{
+        f"place_{period}_contribution": {"long_name": f"mean of place_contribution over {days}", **_DIFFERENCE}
+        for period, days in (("week", "the week"), ("horizon", "all days"))
+    },
     "sst_past": {"long_name": "sea surface temperature on the days of history", **_SST},
     "climatology_past": {"long_name": "climatology of the days of history", **_CELSIUS},
     "past": {"long_name": "day of history; 0 is the last", "units": "day"},

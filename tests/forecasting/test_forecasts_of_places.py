@@ -25,7 +25,7 @@ from sstcast.forecasting.place_periods import chance, chances_of_cells, lines_of
 from sstcast.forecasting.places import _as_text, parse_shares, with_place_events, with_places
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths
 from sstcast.forecasting.spread import calibrated
-from sstcast.geo import area_weights
+from sstcast.geo import EARTH_RADIUS, area_weights
 from sstcast.places.places import Places
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
@@ -187,7 +187,11 @@ def test_a_line_tells_of_each_place(
 ) -> None:
     one = forecasted.isel(init_time=-1)
     farm, elsewhere, park = lines_of_places(one, tmp_path / "f-places.csv")
-    assert elsewhere == "elsewhere: no forecast"
+    lat, lon = (np.radians(axis) for axis in xr.broadcast(one["lat"], one["lon"]))
+    site = np.radians([-10.3, 20])  # by the law of cosines
+    angle = np.sin(lat) * np.sin(site[0]) + np.cos(lat) * np.cos(site[0]) * np.cos(lon - site[1])
+    away = EARTH_RADIUS * float(np.arccos(angle).where(one["sst"].notnull().all("lead")).min())
+    assert elsewhere == f"elsewhere lies {away:.0f} km from the sea of the region: no forecast"
     for line, name in ((farm, "farm"), (park, "park")):
         place = one.sel(place=name)
         low, high = place["place_horizon_sst_quantile"].sel(quantile=[0.1, 0.9]).values

@@ -15,6 +15,7 @@ from scored_runs import configure
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.place_periods import lines_of_places
 from sstcast.forecasting.spread import calibrated
 from sstcast.reports.update import update
 from sstcast.runs import Run
@@ -156,16 +157,24 @@ def test_another_ocean_uses_the_places_of_the_run_and_keeps_none(run: Run, farm:
     assert run.places.read_text() == before
 
 
-def test_update_and_evaluate_share_them(run: Run, farm: Path, park: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_update_and_evaluate_share_them(
+    run: Run, farm: Path, park: Path, command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sstcast.reports.update.write_forecast_page", lambda file, page, **_: (page, False))
     draw_nothing(monkeypatch)
     made = update(run.folder, DATE).forecast
     assert names(xr.load_dataset(made)) == []
-    line = sstcast.update(run, DATE, places=farm).line
-    assert "nothing new" in line
-    assert "its places begin with the next forecast" in line
-    assert names(xr.load_dataset(made)) == []
-    later = sstcast.update(run, "2004-03-20").forecast
+    done = sstcast.update(run, DATE, places=[farm, park])
+    assert "nothing new" in done.line
+    assert "its places begin with the next forecast" in done.line
+    assert (names(xr.load_dataset(made)), done.lines) == ([], ())
+    done = sstcast.update(run, DATE, places=farm)
+    assert done.lines == (f"{run.folder}: 1 place instead of 2: without park",)
+    code, out, err = command("update", run.folder, "--date", "2004-03-20")
+    later = made.with_name("forecast-2004-03-20.nc")
+    assert (code, err, out.count("\n")) == (0, "", 2)
+    told = lines_of_places(xr.load_dataset(later).isel(init_time=0), later)
+    assert out.splitlines()[1:] == told
     assert names(xr.load_dataset(later)) == ["farm"]
     assert later.with_name("forecast-2004-03-20-places.csv").exists()
     with logged() as lines:

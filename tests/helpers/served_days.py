@@ -1,7 +1,7 @@
 """Days in a store, and a server of NOAA's files of those that follow."""
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -32,14 +32,23 @@ def hundredths(first: dt.date) -> np.ndarray:
     return np.round(SIMULATOR.field(days, box.lat, box.lon) * 100).astype(np.int16)
 
 
-def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", warmer: int = 0) -> Path:
+def put(
+    path: Path,
+    first: dt.date,
+    preliminary: int = 2,
+    origin: str = "aws",
+    warmer: int = 0,
+    without: Collection[dt.date] = (),
+) -> Path:
     """Put the days from `first` to LAST into a store, by hundredths `warmer`; the last ones are preliminary."""
     store = RawStore(path, parse_box(REGION))
     days = [first + n * DAY for n in range((LAST - first).days + 1)]
     fields = hundredths(first) + np.int16(warmer)
     with store.writing():
-        dressed = zip(days, fields, strict=True)
-        store.put({day: Day(field, origin, day > LAST - preliminary * DAY) for day, field in dressed}, LAST)
+        dressed = {day: field for day, field in zip(days, fields, strict=True) if day not in without}
+        store.put(
+            {day: Day(field, origin, day > LAST - preliminary * DAY) for day, field in dressed.items()}, LAST
+        )
     return path
 
 
