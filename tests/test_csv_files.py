@@ -182,3 +182,23 @@ def test_archives_are_named_as_such(tmp_path: Path) -> None:
 def positions_of_commas(folder: Path) -> list[tuple[str, float, float]]:
     (folder / "plain.csv").write_text(FARMS["commas"])
     return positions(folder / "plain.csv")
+
+
+def test_a_comment_is_one_whatever_the_quotes_around_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = '"a\nb",1,2\n# the buoy, 5" wide\n"c ""d""\n# e",3,4\n#\n5" f,5,6\n"g",7,8\n'
+    path.write_text(f'# deployed 5" deep\n\nname,lat,lon\n{rows}')
+    assert positions(path) == [("a\nb", 1, 2), ('c "d"\n# e', 3, 4), ('5" f', 5, 6), ("g", 7, 8)]
+    assert [csv_files.line_of(path, row) for row in range(4)] == [4, 7, 10, 11]
+
+
+@pytest.mark.parametrize("repeated", ["lat,lat", "Lat,lat", "lat,lat.1"])
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, repeated: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"date,name,{repeated},lon,sst\n2004-03-01,a,-42,-43,148,15\n")
+    for read in (Places.read, read_columns):
+        with refused(path, "has 2 columns called", "rename or remove all but one"):
+            read(path)
+    path.write_text("date,lat,lon,sst (degC),sst (degF)\n2004-03-01,-42,148,15,59\n")
+    with refused(path, "has 2 columns called sst"):
+        read_columns(path)

@@ -211,11 +211,14 @@ def read_gaps(gaps: int | None) -> int | None:
 def from_pandas(data: Any) -> Any:
     """Return a pandas object with dates as index as an xarray object, and others unchanged.
 
+    Dates stay as they are written, and several times a day are brought to UTC.
+
     Raises SSTCastError if its index holds no dates.
     """
     import pandas as pd
 
     from sstcast.places.point_files import with_units
+    from sstcast.reading.fields import steps_a_day
 
     if isinstance(data, pd.Series):
         data = data.to_frame("sst" if data.name is None else str(data.name))
@@ -223,7 +226,9 @@ def from_pandas(data: Any) -> Any:
         return data
     if not isinstance(data.index, pd.DatetimeIndex):
         raise SSTCastError(f"data: its index is a {type(data.index).__name__}; give dates as index")
-    data, units = with_units(data.set_axis(data.index.tz_localize(None).rename("time")), {})
+    of_hours = data.index.tz is not None and steps_a_day(data.index.tz_convert(None).values) > 1
+    index = data.index.tz_convert(None) if of_hours else data.index.tz_localize(None)
+    data, units = with_units(data.set_axis(index.rename("time")), {})
     dataset = data.to_xarray()
     for name, attributes in units.items():
         dataset[name].attrs.update(attributes)

@@ -160,6 +160,7 @@ def events_of_record(
         named = f"{baseline}, of {title}" if title else str(baseline)
         recipe = {"baseline": named, "made_from": _made_from(source, run, question)}
         recipe |= {**question.own, **({} if to is None else question.files_from(to))}
+        recipe |= {} if known is None else {"places": known["place"].values.tolist()}
         if out is None and to is not None:
             check_same(to, recipe)
         if question.own:

@@ -16,13 +16,14 @@ from sstcast.ocean.filled_days import may_begin
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import source_of
-from sstcast.reading.fields import PLAUSIBLE, dates, find_field
+from sstcast.reading.fields import PLAUSIBLE, dates, find_field, steps_a_day, zone
 from sstcast.reading.gaps import CUT, GAP_COUNTS, GapRule, dates_in_words, filled_shares
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
+from sstcast.reading.hours import NO_SST, days_of_field
 from sstcast.reading.plausible import check_changes
 from sstcast.reading.raw import day_ranges, is_final
 from sstcast.reading.reading import ALL_DAYS, open_region
-from sstcast.reading.valid_days import days_of
+from sstcast.reading.valid_days import days_of, floored, joined, periods
 from sstcast.reading.xarray_objects import USE_PYTHON
 from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
@@ -31,6 +32,7 @@ from sstcast.sources.source import FetchRequest
 
 ONE_DAY = dt.timedelta(days=1)
 RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
+HISTORY = Path("history")  # names an array that a caller gave, in messages
 FILLED_SHARE = "filled_share"  # coordinate of a history
 SHARE_TOLERANCE = 1e-4  # largest difference between ocean fractions of a cell that count as equal
 
@@ -199,23 +201,33 @@ class RegionStatistics:
 def recognised(history: xr.DataArray) -> xr.DataArray:
     """Return a field that a caller gave as `sst(time, lat, lon)` in degC, with times at 00:00.
 
-    Axes and units are recognised in the same way as in a file. Raises SSTCastError if they are not.
+    Axes and units are recognised in the same way as in a file, and several values a day are averaged to days. A
+    day is preliminary, and filled, as much as any of them. Raises SSTCastError if they are not recognised.
     """
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
-    found = find_field(history.to_dataset(name="sst"), Path("history"))
+    found = find_field(history.to_dataset(name="sst"), HISTORY)
     field, time = found.field, found.axis("time")
-    days, _ = days_of(time, found.dataset, Path("history"))
-    if bounds_name(time) and days.equals(dates(time, Path("history"))):
-        LOG.warning(
-            "history: an array does not hold the bounds of its time, so its days are those of the labels; if these"
-            " are the ends of the days, subtract a day from them"
-        )
+    told = {name: history[name].values for name in (FILLED_SHARE, "preliminary") if name in history.coords}
+    known = periods(time, found.dataset, HISTORY)
+    if steps_a_day(known.labels) > 1:
+        in_utc = known.shifted(-zone(time))
+        field = field.assign_coords(time=in_utc.labels.astype("M8[ns]")).sortby("time")
+        attributes, where = found.stored.attrs, str(HISTORY)
+        field, note = days_of_field(field, joined([in_utc]), attributes, where, HISTORY, NO_SST)
+        LOG.warning(f"{HISTORY}: is read {note}")
+        days = field.indexes["time"]
+        of_hour = pd.DataFrame(told, pd.DatetimeIndex(floored(in_utc.labels)))
+        told = {name: values.to_numpy() for name, values in of_hour.groupby(level=0).max().loc[days].items()}
+    else:
+        days, _ = days_of(time, found.dataset, HISTORY)
+        if bounds_name(time) and days.equals(dates(time, HISTORY)):
+            LOG.warning(
+                "history: an array does not hold the bounds of its time, so its days are those of the labels; if "
+                "these are the ends of the days, subtract a day from them"
+            )
     field = field.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
-    known = {
-        name: ("time", history[name].values) for name in (FILLED_SHARE, "preliminary") if name in history.coords
-    }
-    return field.assign_coords(known)
+    return field.assign_coords({name: ("time", values) for name, values in told.items()})
 
 
 def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:

@@ -19,7 +19,7 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
 from sstcast.places.gis_files import SIGNATURES, Feature, read_features
 from sstcast.places.point_files import COLUMN_NAMES
-from sstcast.storage.csv_files import line_of, read_table
+from sstcast.storage.csv_files import check_not_repeated, line_of, read_table
 from sstcast.types import Array
 
 COLUMNS = ("name", "lat", "lon")
@@ -59,6 +59,7 @@ def _in_csv(path: Path) -> Iterator[tuple[str, Any]]:
     columns = {key: lower[name] for key, names in known.items() for name in reversed(names) if name in lower}
     if missing := [column for column in COLUMNS if column not in columns]:
         raise SSTCastError(f"{path}: has no column {missing[0]}; give {', '.join(COLUMNS)}")
+    check_not_repeated(path, table.columns, *map(str, columns.values()))
     for row, cells in table.iterrows():
         where = f"{path}: line {line_of(path, int(str(row)))}"
         position = {}

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, reading
 from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset
-from sstcast.storage.csv_files import MAX_HEADER, read_table
+from sstcast.reading.flags import tell_invalid, valid_range
+from sstcast.storage.csv_files import MAX_HEADER, check_not_repeated, opened, read_table
 
 COLUMN_NAMES = {  # what a column holds, and its names in files, in lower case
     "time": ("time", "datetime", "date_time", "date", "timestamp", "obs_time", "juld"),
@@ -105,7 +106,7 @@ def columns_of(
     """Return the known columns of those of a file, in which `temperature` is the one of the temperatures.
 
     Without that, it is the first with a known name. Raises SSTCastError, which says what to `give`, if one that is
-    `needed` is absent.
+    `needed` is absent, or if one is there several times.
     """
     lower = {str(name).strip().lower(): name for name in raw.columns}
     dates: pd.Series[Any] | None = None  # to which the parts in other columns are added
@@ -127,6 +128,7 @@ def columns_of(
     if absent := [key for key in needed if key not in names]:
         columns = ", ".join(map(str, raw.columns))[:200]
         raise SSTCastError(f"{path}: no column for {', '.join(absent)} among {columns}; {give}")
+    check_not_repeated(path, raw.columns, *map(str, names.values()))
     depths = [lower[name] for name in COLUMN_NAMES["depth"] if name in lower]
     names.pop("depth", None)
     for name in depths:
@@ -204,12 +206,12 @@ def _stored_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, An
     suffix = path.suffix.lower()
     if suffix in NETCDF_SUFFIXES:
         with open_dataset(path) as dataset:
-            return rows_of(dataset), {str(name): field.attrs for name, field in dataset.variables.items()}
+            return rows_of(dataset, path), {str(name): field.attrs for name, field in dataset.variables.items()}
     if suffix in (".parquet", ".pq"):
         if find_spec("pyarrow") is None:
             raise SSTCastError(f"{path}: reading it needs pyarrow; run: pip install 'sstcast[parquet]'")
         return pd.read_parquet(path, engine="pyarrow"), {}
-    with path.open(encoding="utf-8", errors="replace") as lines:
+    with opened(path) as lines:
         header, second = (lines.readline(MAX_HEADER).lstrip("#").split() for _ in range(2))
     if "WTMP" in header:  # of NDBC, whose header is a comment, as the units below it are
         raw = pd.read_csv(
@@ -222,14 +224,18 @@ def _stored_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, An
     return read_table(path).reset_index(drop=True), {}
 
 
-def rows_of(dataset: xr.Dataset, temperature: str = "") -> pd.DataFrame:
+def rows_of(dataset: xr.Dataset, path: Path, temperature: str = "") -> pd.DataFrame:
     """Return a row for each value of the temperature, with all that its dimensions or its ragged row give it.
 
-    It is called `temperature`, or by the first known name.
+    It is called `temperature`, or by the first known name. A line counts values outside the range that it states,
+    which are missing. `path` is for that line.
     """
     fields = {str(name): field for name, field in dataset.variables.items()}
     sst = temperature.lower() or first_known("sst", {name.lower(): name for name in fields})
     lower = {name.lower(): name for name in fields}
+    if sst and (valid := valid_range(dataset[lower[sst]])) is not None:
+        fields[lower[sst]] = valid(dataset[lower[sst]].load().chunk()).variable.compute()
+        tell_invalid(path, [valid])
     main = fields[lower[sst]] if sst else max(fields.values(), key=lambda field: field.size)
     sizes = dict(zip(main.dims, main.shape, strict=True))
     is_count = {name: name.lower() in ROW_SIZES or "sample_dimension" in fields[name].attrs for name in fields}

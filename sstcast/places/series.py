@@ -4,10 +4,9 @@ A table has a column of dates and one or more of temperatures. A NetCDF file, a 
 series if its temperatures depend on time alone, or if its `featureType` is `timeSeries`.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,26 +15,27 @@ import xarray as xr
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
+from sstcast.places.hobo_files import hobo_columns, is_hobo
 from sstcast.places.point_files import COLUMN_NAMES, columns_of, first_known, raw_columns, rows_of
 from sstcast.reading.daily_field import ZARR, open_dataset
-from sstcast.reading.fields import PLAUSIBLE
+from sstcast.reading.fields import PLAUSIBLE, steps_a_day, zone
+from sstcast.reading.hours import ZONE, ahead_of_utc, days_of_series
 from sstcast.reading.levels import is_vertical
 from sstcast.reading.raw import is_raw_store
 from sstcast.reading.units import celsius, is_temperature
-from sstcast.reading.valid_days import days_of
+from sstcast.reading.valid_days import Periods, days_of, periods
 from sstcast.reading.xarray_objects import is_object, open_object
-from sstcast.storage.csv_files import MAX_HEADER
+from sstcast.storage.csv_files import check_not_repeated, uncompressed
 from sstcast.storage.paths import is_url
 
 TABLES = (".csv", ".txt", ".tsv", ".parquet", ".pq")
-GIVE = "give a table with the columns `time` (2004-01-31) and `temp`, one value a day (docs/heatwaves.md)"
-ZONE = re.compile(r"(?<=:\d\d)(\.\d+)?\s*(Z|[+-]\d\d:?\d\d)$")  # after a time, so that dates stay
+GIVE = "give a table with the columns `time` (2004-01-31) and `temp` (docs/heatwaves.md)"
 LEAST_KELVIN = 200.0
 LEAST_FAHRENHEIT = (
     28.0  # degF, about the freezing point of sea water; a sea that is always as warm in degC is rare
 )
+OF_ZONES = ("units", "time_zone", "timezone", "long_name")  # attributes that tell the zone of times
 SAME_PLACE = 0.1  # degrees, by which the positions of a mooring may differ
-HOBO = "Plot Title"  # begins the exports of HOBOware
 
 
 def series_of(source: FieldSource) -> xr.DataArray | None:
@@ -45,68 +45,110 @@ def series_of(source: FieldSource) -> xr.DataArray | None:
     attribute `title` names the file. If it states positions, `lat(place)` and `lon(place)` are those of the places
     in degrees, NaN where it states none or several more than `SAME_PLACE` apart.
 
-    Dates are those that are written, whatever their zone.
+    Dates are those that are written, whatever their zone. Several values a day are averaged to days of UTC (see
+    `hours.days_of_series`), to which an offset that the file states brings them.
 
-    Raises SSTCastError if the file cannot be read, a date is given twice or not read, the unit is not known, or a
-    temperature is none of the sea.
+    Raises SSTCastError if the file cannot be read, a date is given twice or not read, hours are in local time, the
+    unit is not known, or a temperature is none of the sea.
     """
     path = source.path
-    if path.suffix.lower() in TABLES and not is_object(str(path)):
-        if path.is_file() and HOBO in _first_line(path):
-            raise SSTCastError(
-                f"{path}: is an export of HOBOware, with a title and dates whose order is not known; {GIVE}"
-            )
-        raw, attributes = raw_columns(path, GIVE)
-        if not first_known("time", {str(name).lower(): name for name in raw}):
-            raw = raw.rename(columns={name: "time" for name in raw if str(name).strip().lower() == "t"})
-        title = path.name
-    elif (dataset := _dataset_of_series(source)) is not None:
-        with dataset:
-            raw = rows_of(dataset, str(dataset.attrs["temperature"]))
-            attributes = {str(name): of.attrs for name, of in dataset.variables.items()}
-        title = str(dataset.attrs.get("title", "")) or path.name
-    else:
+    if (read := _read(source)) is None:
         return None
     if given := [key for key in ("region", "gaps") if key in source.given]:
         raise SSTCastError(f"--{given[0]}: {path} is a series, whose days are all read as they are; leave it out")
-    lower = {str(name).strip().lower(): name for name in raw}
-    if time := first_known("time", lower):
-        raw[lower[time]] = _without_zone(raw[lower[time]])
-    columns = {name: _of_column(source, raw, attributes, name) for name in _temperatures(source, raw, attributes)}
-    several = len(columns) > 1
+    temperatures = _temperatures(source, read.raw, read.attributes)
+    several = len(temperatures) > 1
     parts = []
-    for name, table in columns.items():
-        place = table["platform"].astype(str) if "platform" in table else pd.Series("", table.index)
+    for name in temperatures:
+        rows = _of_column(source, read, name)
+        place = rows["platform"].astype(str) if "platform" in rows else pd.Series("", rows.index)
         place = (place + f" {name}" * several).str.strip()
-        parts.append(table.assign(place=place.where(place != "", "series" if is_object(str(path)) else path.stem)))
-    table = pd.concat(parts)
-    repeated = table[table.duplicated(["place", "day"])]
-    if len(repeated):
-        raise SSTCastError(
-            f"{path}: {repeated['day'].iloc[0]:%Y-%m-%d} is given twice; give one value a day, of hours their mean"
-        )
-    sst = table.pivot(index="day", columns="place", values="sst")[table["place"].unique()]
+        parts.append(rows.assign(place=place.where(place != "", read.place), name=name))
+    rows = pd.concat(parts)
+    by_place = dict(tuple(rows.groupby("place", sort=False)))
+    sst = pd.DataFrame({place: _by_day(of, read, str(place), path) for place, of in by_place.items()})
     known = sst.dropna(how="all").index
     if known.empty:
         raise SSTCastError(f"{path}: holds no temperature; {GIVE}")
-    whole = sst.reindex(pd.date_range(known[0], known[-1], unit="ns"))
-    jumps = whole.diff().abs().stack()
+    whole = sst.reindex(pd.date_range(known.min(), known.max(), unit="ns"))
+    jumps = whole.diff().abs().stack().dropna()
     if len(jumps):
         day, place = jumps.idxmax()
         LOG.info(f"{path}: the largest change in a day is {jumps.max():.1f} degC, to {day:%Y-%m-%d} at {place}")
     if missing := int(whole.isna().sum().sum()):
         LOG.info(f"{path}: {counted(missing, 'day')} without a value stay missing")
     positions = {}
-    if {"lat", "lon"} <= {*table}:
-        by_place = [of[["lat", "lon"]].dropna() for _, of in table.groupby("place", sort=False)]
-        positions = {axis: ("place", [_position(of, axis) for of in by_place]) for axis in ("lat", "lon")}
+    if {"lat", "lon"} <= {*rows}:
+        stated = [of[["lat", "lon"]].dropna() for of in by_place.values()]
+        positions = {axis: ("place", [_position(of, axis) for of in stated]) for axis in ("lat", "lon")}
     return xr.DataArray(
         whole.to_numpy(np.float32),
         {"time": whole.index.values, "place": whole.columns.to_numpy().astype(str), **positions},
         ("time", "place"),
         "sst",
-        {"title": title},
+        {"title": read.title},
     )
+
+
+class _Series(NamedTuple):
+    """A file or object with series.
+
+    Attributes:
+        raw: its columns.
+        attributes: what it states of each.
+        title: the title of its data.
+        place: the name of the place, if no column names it.
+        found: of a dataset with several values a day, the periods of its values in UTC.
+    """
+
+    raw: pd.DataFrame
+    attributes: dict[Any, Mapping[str, Any]]
+    title: str
+    place: str
+    found: Periods | None = None
+
+
+def _read(source: FieldSource) -> _Series | None:
+    """Read a source, or return None if it is a grid."""
+    path = source.path
+    if uncompressed(path).suffix.lower() in TABLES and not is_object(str(path)):
+        raw, attributes = hobo_columns(path) if is_hobo(path) else raw_columns(path, GIVE)
+        if not first_known("time", {str(name).lower(): name for name in raw}):
+            check_not_repeated(path, raw.columns, "t")
+            short = next((name for name in raw if str(name).strip().lower() == "t"), "time")
+            raw, attributes["time"] = raw.rename(columns={short: "time"}), attributes.get(short, {})
+        return _Series(raw, attributes, path.name, uncompressed(path).stem)
+    if (opened := _dataset_of_series(source)) is None:
+        return None
+    dataset, found = opened
+    with dataset:
+        raw = rows_of(dataset, path, str(dataset.attrs["temperature"]))
+        attributes = {str(name): of.attrs for name, of in dataset.variables.items()}
+    place = "series" if is_object(str(path)) else path.stem
+    return _Series(raw, attributes, str(dataset.attrs.get("title", "")) or path.name, place, found)
+
+
+def _by_day(rows: pd.DataFrame, read: _Series, place: str, path: Path) -> "pd.Series[float]":
+    """Return the temperatures of a place by day, of several values a day the means of days of UTC.
+
+    Raises SSTCastError if a day is given twice, or the hours are not those of UTC or of a stated offset.
+    """
+    written = rows["time"].to_numpy("M8[s]")
+    if steps_a_day(written) == 1:
+        days = rows["time"].dt.floor("D")
+        if days.duplicated().any():
+            twice = f"{days[days.duplicated()].iloc[0]:%Y-%m-%d}"
+            raise SSTCastError(f"{path}: {twice} is given twice; give one value a day, or several of each day")
+        return pd.Series(rows["sst"].to_numpy(), pd.DatetimeIndex(days))
+    rows = rows[rows["sst"].notna()]
+    if rows["utc"].isna().any():
+        raise SSTCastError(f"{path}: {rows['zone'].iloc[0]}")
+    labels = rows["utc"].to_numpy("M8[s]")
+    found = Periods.at(labels) if read.found is None else read.found.at_labels(labels)
+    name = str(rows["name"].iloc[0])
+    means, note = days_of_series(rows["sst"].to_numpy(), found, read.attributes.get(name, {}), f"{path}: {place}")
+    LOG.info(f"{path}: {place} is read {note}")
+    return means
 
 
 def _position(known: pd.DataFrame, axis: str) -> float:
@@ -120,8 +162,10 @@ def _position(known: pd.DataFrame, axis: str) -> float:
     return float(first[axis] + apart[axis].mean()) if is_one else np.nan
 
 
-def _dataset_of_series(source: FieldSource) -> xr.Dataset | None:
+def _dataset_of_series(source: FieldSource) -> tuple[xr.Dataset, Periods | None] | None:
     """Return a dataset whose temperatures depend on time and perhaps a station alone, with its days, or None.
+
+    With several values a day, it has their instants in UTC, and their periods are returned too.
 
     The attribute `temperature` names them, and the coordinate `platform` the stations: by the variable with their
     names (CF, section 9.5), a known column, or the numbers of their dimension. A file that cannot be read is left
@@ -151,12 +195,18 @@ def _dataset_of_series(source: FieldSource) -> xr.Dataset | None:
         others = [dim for dim, size in dataset[name].sizes.items() if size > 1 and dim != along]
         stations = str(dataset.attrs.get("featureType", "")).lower() == "timeseries"
         if along in dataset[name].dims and len(others) <= stations:
-            days, notes = days_of(dataset[time], dataset, path)
-            for note in notes:
-                LOG.info(f"{path}: {note}")
-            dataset = dataset.assign_coords({time: (along, days)}).assign_attrs(temperature=name)
+            found: Periods | None = periods(dataset[time], dataset, path).shifted(-zone(dataset[time]))
+            assert found is not None
+            days = pd.DatetimeIndex(found.labels)
+            if steps_a_day(found.labels) == 1:
+                found = None
+                days, notes = days_of(dataset[time], dataset, path)
+                for note in notes:
+                    LOG.info(f"{path}: {note}")
+            stated = dataset[time].attrs
+            dataset = dataset.assign_coords({time: (along, days, stated)}).assign_attrs(temperature=name)
             names = _names_of_stations(dataset, others, lower.get(first_known("platform", lower), ""))
-            return dataset if names is None else dataset.assign_coords(platform=names)
+            return (dataset if names is None else dataset.assign_coords(platform=names)), found
     dataset.close()
     return None
 
@@ -169,11 +219,6 @@ def _names_of_stations(dataset: xr.Dataset, others: list[Any], known: str) -> xr
     if not others or (known and others[0] in dataset[known].dims) or is_vertical(others[0], dataset[others[0]]):
         return None
     return dataset[others[0]].variable.to_base_variable()
-
-
-def _first_line(path: Path) -> str:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        return lines.readline(MAX_HEADER)
 
 
 def _without_zone(times: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -206,13 +251,25 @@ def _temperatures(
     return known
 
 
-def _of_column(
-    source: FieldSource, raw: pd.DataFrame, attributes: Mapping[Any, Mapping[str, Any]], name: str
-) -> pd.DataFrame:
-    """Return `sst` in degC, `day` and perhaps `platform` of a column of temperatures."""
-    path = source.path
-    columns = columns_of(path, raw, attributes, ("time", "sst"), name, GIVE)
+def _of_column(source: FieldSource, read: _Series, name: str) -> pd.DataFrame:
+    """Return `sst` in degC, `time` as written, its `utc` and perhaps more of a column of temperatures.
+
+    Where the time in UTC is not known, `zone` tells why.
+    """
+    path, raw = source.path, read.raw
+    lower = {str(key).strip().lower(): key for key in raw}
+    time = lower.get(first_known("time", lower))
+    as_written = raw if time is None else raw.assign(**{time: _without_zone(raw[time])})
+    columns = columns_of(path, as_written.copy(), read.attributes, ("time", "sst"), name, GIVE)
     table = columns.table
+    stated = read.attributes.get(time, {})
+    ahead = ahead_of_utc(None if time is None else raw[time], [stated.get(key, "") for key in OF_ZONES])
+    if isinstance(ahead, str):
+        table = table.assign(utc=pd.NaT, zone=ahead)
+    else:
+        table["utc"] = (
+            columns_of(path, raw.copy(), read.attributes, ("time", "sst"), name, GIVE).table["time"] - ahead
+        )
     if (undated := table["time"].isna() & table["sst"].notna()).any():
         notes = [note for note in columns.notes if note.startswith("the time")] or ["a row has no date"]
         raise SSTCastError(f"{path}: {notes[0]} ({counted(int(undated.sum()), 'row')})")
@@ -225,11 +282,11 @@ def _of_column(
             LOG.info(f"{path}: {counted(int(flagged.sum()), 'value')} of {name} flagged as not good are left out")
     units = source.units or str(columns.attributes["sst"].get("units", ""))
     factor, zero = celsius(units or _unit_of(table["sst"], path, name), path, name, "--units")
-    table = table.assign(sst=table["sst"] * factor + zero, day=table["time"].dt.floor("D"))
+    table = table.assign(sst=table["sst"] * factor + zero)
     if (outside := table["sst"].notna() & ~table["sst"].between(*PLAUSIBLE)).any():
         first = table[outside].iloc[0]
         raise SSTCastError(
-            f"{path}: {name} is {first['sst']:g} degC on {first['day']:%Y-%m-%d}; "
+            f"{path}: {name} is {first['sst']:g} degC on {first['time']:%Y-%m-%d}; "
             "leave cells without a value empty, or give --units if the unit is another"
         )
     return table[table["time"].notna()]

@@ -1,13 +1,10 @@
 """Reads an index, one number a day or a month: a text, NetCDF, or a box of daily SST."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.config import FieldSource, PredictorConfig
 from sstcast.errors import SSTCastError, counted, reading
@@ -15,15 +12,15 @@ from sstcast.geo import Box, area_weights, spans_globe, step
 from sstcast.log import LOG
 from sstcast.names import DAY
 from sstcast.predictors.index_texts import GIVE, read_text
-from sstcast.predictors.values import marks_missing
+from sstcast.predictors.values import without_marks
 from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset, source_of
 from sstcast.reading.fields import steps_a_day, zone
 from sstcast.reading.flags import ValidRange, is_flag, rules_of, tell_invalid
 from sstcast.reading.grid import around, check_places
-from sstcast.reading.hours import NO_SST, daily_means, daily_steps
+from sstcast.reading.hours import NO_SST, days_of_series
 from sstcast.reading.reading import open_sst
 from sstcast.reading.sea import OUTSIDE, judged, sea_of, without_land
-from sstcast.reading.valid_days import Periods, joined, periods
+from sstcast.reading.valid_days import periods
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
 SHORTEST_MONTH, MEDIAN_DAY = 27, 1  # days between the dates of a monthly and of a daily series
@@ -54,7 +51,7 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     """
     table = values if isinstance(values, pd.DataFrame) else values.to_frame("value")
     table = table[~table.index.isna()].sort_index()
-    table = table[np.isfinite(_without_marks(table["value"].to_numpy(float), where))]
+    table = table[np.isfinite(without_marks(table["value"].to_numpy(float), where))]
     days, months = pd.DatetimeIndex(table.index), table.get(MONTHS)
     if not len(days):
         raise SSTCastError(f"{where}: holds no values; {GIVE}")
@@ -85,14 +82,6 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     table = table.drop(columns=MONTHS, errors="ignore").set_axis(pd.DatetimeIndex(ends, name="time"))
     array = table.to_xarray().set_coords(set(table) - {"value"})["value"].astype(float)
     return array.assign_attrs(units="", every=every)
-
-
-def _without_marks(values: NDArray[np.float64], where: str) -> NDArray[np.float64]:
-    """Return values with NaN for numbers that mark missing ones, with a line."""
-    is_mark = marks_missing(values)
-    if (marks := np.unique(values[is_mark])).size:
-        LOG.warning(f"{where}: takes {', '.join(f'{mark:g}' for mark in marks)} as missing")
-    return np.where(is_mark, np.nan, values)
 
 
 def read_series(path: Path, variable: str | None = None, span: int = 1) -> tuple[pd.DataFrame, str]:
@@ -129,10 +118,12 @@ def series_of(dataset: xr.Dataset, variable: str | None, path: Path) -> tuple[pd
     time = dataset[field.dims[0]]
     found = periods(time, dataset, path)
     if steps_a_day(found.labels) > 1:
-        table, note = _days_of_hours(values, found.shifted(-zone(time)), dataset[name].attrs, f"{path}: {name}")
+        where = f"{path}: {name}"
+        known = without_marks(np.asarray(values, float), where)
+        means, note = days_of_series(known, found.shifted(-zone(time)), dataset[name].attrs, where)
         for each in (*notes, note):
-            LOG.warning(f"{path}: {name} is read {each}")
-        return table, str(dataset[name].attrs.get("units", ""))
+            LOG.warning(f"{where} is read {each}")
+        return means.to_frame("value"), str(dataset[name].attrs.get("units", ""))
     notes = [f"{name} is read {note}" for note in notes] + [f"its {time.name} {note}" for note in found.notes]
     for note in notes:
         LOG.warning(f"{path}: {note}")
@@ -146,31 +137,6 @@ def series_of(dataset: xr.Dataset, variable: str | None, path: Path) -> tuple[pd
             )
         table = table.set_axis(found.last_days()).assign(**{MONTHS: round(length / MONTH)})
     return table, str(dataset[name].attrs.get("units", ""))
-
-
-def _days_of_hours(
-    values: NDArray[Any], found: Periods, attributes: Mapping[str, Any], where: str
-) -> tuple[pd.DataFrame, str]:
-    """Return the means of days of UTC of a series, as `series_of` does, and how they are read.
-
-    Values at instants that are not all on the hour are averaged to hours first. Equal values of one instant count
-    once. Raises SSTCastError if an instant has different ones.
-    """
-    series = pd.Series(_without_marks(np.asarray(values, float), where), pd.DatetimeIndex(found.labels))
-    if (twice := series.groupby(level=0).nunique(dropna=False) > 1).any():
-        raise SSTCastError(
-            f"{where} has different values at {twice.idxmax():%Y-%m-%d %H:%M}; keep one (local time? give an "
-            "offset)"
-        )
-    series = series[~series.index.duplicated()].sort_index()
-    found = joined([found])
-    if not found.known.any() and not series.index.equals(series.index.floor("h")):
-        series = series.groupby(series.index.floor("h")).mean()
-        found = Periods.at(series.index.as_unit("s").values)
-    steps = daily_steps(found, attributes, where)
-    field = xr.DataArray(series.to_numpy(), dims="time", coords={"time": series.index.values})
-    means = daily_means(field, steps, "time", Path(where), None).compute()
-    return pd.DataFrame({"value": means.values}, means.indexes["time"]), steps.note
 
 
 def _box_mean(config: PredictorConfig, name: str) -> tuple[pd.Series, str]:

@@ -15,9 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
+from sstcast.predictors.values import without_marks
+from sstcast.reading.fields import steps_a_day
+from sstcast.reading.hours import ZONE, ahead_of_utc, days_of_series
+from sstcast.reading.valid_days import Periods
 
 GIVE = "correct it, or give a CSV of dates and values (docs/predictors.md)"
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
@@ -41,6 +46,9 @@ MONTH_NUMBER |= {name: number for number, name in enumerate(THREE_MONTHS, 1)}
 MONTH_NUMBER |= {str(number): number for number in range(1, 13)}
 YEARS, DAYS = {"YR", "YEAR", "YYYY"}, {"DAY", "DY", "DD"}  # names of columns
 MONTHS = {"MON", "MONTH", "MTH", "MN", "MO", "MM", "SEAS", "SEASON"}
+HOURS = {"HR", "HOUR", "HH"}
+TIME_OF_DAY = re.compile(r"\d\d?:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
+CLOCK = r"[T ](\d\d?):(\d\d)(?::(\d\d))?"  # a time of day after a date
 DATE_FORMS = ("%Y-%m-%d", "%Y-%m", "%d-%m-%Y", "%m-%d-%Y", "%m-%Y", "%d-%b-%Y", "%b-%Y", "%B-%Y", "%Y-%b", "%Y-%B")
 NEAR = 0.15  # of a month, between a decimal year and the middle or the beginning of a month
 
@@ -52,6 +60,8 @@ def read_text(path: Path, variable: str | None = None, span: int = 1) -> pd.Data
 
     A mean of a season is dated by its first month if `span` is 3, and by its last month if `span` is 1.
 
+    Of several values a day, it returns the means of days of UTC, without lines (see `hours.days_of_series`).
+
     Raises SSTCastError if a line that begins like data cannot be read, which it names, or `variable` is not found.
     """
     rows, names, missing = _rows(path)
@@ -61,16 +71,60 @@ def read_text(path: Path, variable: str | None = None, span: int = 1) -> pd.Data
         found = _months_in_columns(rows, names, path)
     else:
         dates = _date_columns(rows, names)
-        column = _value_column(rows, names, dates, variable, path)
-        found = [(number, "-".join(cells[c] for c in dates), cells[column]) for number, cells in rows]
+        hour = _clock_column(rows, names, dates)
+        column = _value_column(rows, names, dates, hour, variable, path)
+        found = [(number, _label(cells, dates, hour), cells[column]) for number, cells in rows]
     table = pd.DataFrame(found, columns=["line", "label", "text"]).set_index("line")
     value = pd.to_numeric(table["text"], errors="coerce")
     if (wrong := table["text"][value.isna() & ~table["text"].str.fullmatch(NO_VALUE)]).size:
         raise _fault(path, wrong.index[0], f"has {wrong.iloc[0]!r}, which is not a number")
     days = _dates(table["label"], span, path)
-    series = pd.DataFrame({"value": value.mask(value.isin(missing)).to_numpy(float), "line": table.index}, days)
+    value = value.mask(value.isin(missing))
+    if (instants := _instants(table["label"], days)) is not None:
+        return _days_of_hours(value.to_numpy(float), instants, table["label"], names, path)
+    series = pd.DataFrame({"value": value.to_numpy(float), "line": table.index}, days)
     _tell_last_zeros(series["value"].sort_index().dropna(), path)
     return series
+
+
+def _label(cells: list[str], dates: list[int], hour: int | None) -> str:
+    """Return the date of a row, and the time of day that has a column of its own."""
+    date = "-".join(cells[c] for c in dates)
+    if hour is None:
+        return date
+    return f"{date} {cells[hour]}" if ":" in cells[hour] else f"{date} {cells[hour]:0>2}:00"
+
+
+def _clock_column(rows: list[Row], names: list[str], dates: list[int]) -> int | None:
+    """Return the column of hours by its name, or that after the date if it holds times of day, or None."""
+    after = dates[-1] + 1
+    is_clock = all(len(cells) > after and TIME_OF_DAY.fullmatch(cells[after]) for _, cells in rows)
+    return after if is_clock else _position(names, HOURS)
+
+
+def _instants(labels: pd.Series, days: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
+    """Return the times of labels as they are written, or None unless there are several a day."""
+    hour, minute, second = (pd.to_numeric(part).fillna(0) for _, part in labels.str.extract(CLOCK).items())
+    instants = days + pd.to_timedelta((hour * 3600 + minute * 60 + second).to_numpy(), unit="s")
+    return instants if steps_a_day(instants.values) > 1 else None
+
+
+def _days_of_hours(
+    values: NDArray[np.float64], instants: pd.DatetimeIndex, labels: pd.Series, names: list[str], path: Path
+) -> pd.DataFrame:
+    """Return the means of days of UTC of values at `instants`, which are ahead of it by `labels` or `names`."""
+    stated = [text for name in names[:1] for text in (name, *re.findall(r"\((.*)\)", name))]
+    if isinstance(ahead := ahead_of_utc(labels, stated), str):
+        raise SSTCastError(f"{path}: {ahead}")
+    zones = (
+        pd.Series(instants.strftime("%Y-%m-%dT%H:%M:%S"), labels.index)
+        + labels.str.extract(f"({ZONE.pattern})")[0].fillna("").str.strip()
+    )
+    in_utc = pd.to_datetime(zones, utc=True, format="ISO8601").dt.tz_localize(None) - ahead
+    found = Periods.at(in_utc.to_numpy("M8[s]"))
+    means, note = days_of_series(without_marks(values, str(path)), found, {}, str(path))
+    LOG.warning(f"{path}: is read {note}")
+    return means.to_frame("value")
 
 
 def _tell_last_zeros(values: pd.Series, path: Path) -> None:
@@ -189,13 +243,15 @@ def _date_columns(rows: list[Row], names: list[str]) -> list[int]:
     return [0]
 
 
-def _value_column(rows: list[Row], names: list[str], dates: list[int], variable: str | None, path: Path) -> int:
+def _value_column(
+    rows: list[Row], names: list[str], dates: list[int], hour: int | None, variable: str | None, path: Path
+) -> int:
     """Return the column of `variable`. By default it is the only one, `ANOM`, or that after the date."""
     width = len(rows[0][1])
     for number, cells in rows:
         if len(cells) != width:
             raise _fault(path, number, f"has {len(cells)} columns, but line {rows[0][0]} has {width}")
-    others = [c for c in range(width) if c not in dates]
+    others = [c for c in range(width) if c not in (*dates, hour)]
     named = [c for c in others if names[c : c + 1] and names[c].upper() == (variable or "ANOM").upper()]
     if len(named) == 1:
         return named[0]

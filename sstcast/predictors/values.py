@@ -7,6 +7,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.reading.digests import digests
 
 # Times the 5-95 % range, beyond which nothing is plausible. Rain and cyclones stay well within the first, indices
@@ -43,6 +44,14 @@ def marks_missing(values: NDArray[np.floating], usual: Limits | None = None) -> 
     width = high - low
     with np.errstate(invalid="ignore"):  # NaN without others
         return candidates & ~((values >= low - width) & (values <= high + width))
+
+
+def without_marks(values: NDArray[np.float64], where: str) -> NDArray[np.float64]:
+    """Return values with NaN for numbers that mark missing ones, with a line."""
+    is_mark = marks_missing(values)
+    if (marks := np.unique(values[is_mark])).size:
+        LOG.warning(f"{where}: takes {', '.join(f'{mark:g}' for mark in marks)} as missing")
+    return np.where(is_mark, np.nan, values)
 
 
 def hours_that_mark(values: NDArray[np.floating]) -> NDArray[np.bool_]:

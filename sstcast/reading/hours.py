@@ -5,13 +5,14 @@ A value stands from its label to the next one, at most one usual step, unless bo
 
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -19,7 +20,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.names import DAY
 from sstcast.reading.fields import VALUES_AT_ONCE
 from sstcast.reading.sea import COLDEST, OUTSIDE, WARMEST, place_of
-from sstcast.reading.valid_days import MEAN, ROUNDING_TIME, Periods, Times, floored
+from sstcast.reading.valid_days import MEAN, ROUNDING_TIME, Periods, Times, floored, joined
 
 SECOND, HOUR = np.timedelta64(1, "s"), np.timedelta64(3600, "s")
 LONGEST = 12 * HOUR  # usual step
@@ -29,6 +30,10 @@ ENDING = ("avg", "max", "min")  # values of GRIB_stepType of the step that ends 
 SUM = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*sum\b")  # of cell_methods
 ENERGY = re.compile(r"^\s*[kM]?J\s*(m\*{0,2}-2|/\s*m)")  # units
 DEPTHS, WATER = ("m", "mm", "cm", "kg m-2", "kg m**-2"), re.compile("precip|rain|snow|evapor|runoff", re.I)
+ZONE = re.compile(r"(?<=:\d\d)(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")  # after a time of day, so that dates stay
+OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-])(\d\d?):?(\d\d)?")  # from UTC
+# Words for times whose offset from UTC may change: local, AEST, CET, Australia/Hobart.
+LOCAL = re.compile(r"(?i:local)|\b(?:[A-Z]{0,2}[SD]T|[CEW]ET|LT)\b|\b[A-Z][a-z]+/[A-Z][a-z]")
 RATE = "give the mean rate instead, such as W m-2 or kg m-2 s-1"
 
 
@@ -143,6 +148,90 @@ def daily_means(
     coordinates = {name: values for name, values in field.coords.items() if along not in values.dims}
     coordinates |= {along: steps.days.astype("datetime64[ns]")} if steps.days.dtype.kind == "M" else {}
     return xr.DataArray(da.concatenate(blocks, axis), coordinates, field.dims, field.name, field.attrs)
+
+
+def days_of_field(
+    field: xr.DataArray,
+    found: Periods,
+    attributes: Mapping[str, Any],
+    where: str,
+    path: Path,
+    refused: RefusedHours | None,
+) -> tuple[xr.DataArray, str]:
+    """Return the means of days of a field with several values a day, and how they are read.
+
+    Args:
+        field: the values, with their instants in UTC as ascending `time`.
+        found: their periods, in order, each once.
+        attributes: those of the field in its file.
+        where, path: file and field, and the file alone, for messages.
+        refused: values that are not averaged.
+
+    Raises SSTCastError if an instant is there twice, or as `daily_steps` does.
+    """
+    times = field.indexes["time"]
+    if times.has_duplicates:
+        raise SSTCastError(f"{path}: has {times[times.duplicated()][0]:%Y-%m-%d %H:%M} twice; keep one value")
+    steps = daily_steps(found, attributes, where)
+    return daily_means(field, steps, "time", path, refused), steps.note
+
+
+def days_of_series(
+    values: NDArray[Any], found: Periods, attributes: Mapping[str, Any], where: str
+) -> tuple["pd.Series[float]", str]:
+    """Return the means of days of UTC of a series by day, and how its `values` at one place are read.
+
+    Of values at instants that are not on the hour, the means of each hour are taken first, unless their labels are
+    the middles of longer steps. Equal values of one instant count once. `found` are the periods of the values, in
+    UTC, and `attributes` those of the series.
+
+    Raises SSTCastError, which begins with `where`, if an instant has different values, or as `daily_steps` does.
+    """
+    series = pd.Series(np.asarray(values, float), pd.DatetimeIndex(found.labels))
+    if (twice := series.groupby(level=0).nunique(dropna=False) > 1).any():
+        raise SSTCastError(
+            f"{where} has different values at {twice.idxmax():%Y-%m-%d %H:%M}; keep one (local time? give an "
+            "offset)"
+        )
+    series = series[~series.index.duplicated()].sort_index()
+    found = joined([found])
+    by_hour = ""
+    if not found.known.any() and not _are_on_hours(found.labels):
+        series = series.groupby(series.index.floor("h")).mean()
+        found = Periods.at(series.index.as_unit("s").values)
+        by_hour = "by the mean of each hour, "
+    steps = daily_steps(found, attributes, where)
+    field = xr.DataArray(series.to_numpy(), dims="time", coords={"time": series.index.values})
+    means = daily_means(field, steps, "time", Path(where), None).compute()
+    return pd.Series(means.values, means.indexes["time"]), f"{by_hour}{steps.note}"
+
+
+def ahead_of_utc(times: "pd.Series[Any] | None", stated: Iterable[Any]) -> pd.Timedelta | str:
+    """Return how far times are ahead of UTC, besides the zones that they state, or why that is not known.
+
+    Those without a zone are as far ahead as one of the texts that are `stated` says, or in UTC.
+    """
+    if times is not None:
+        is_zoned = times[times.notna()].astype(str).str.contains(ZONE)
+        if isinstance(times.dtype, pd.DatetimeTZDtype) or is_zoned.all():
+            return pd.Timedelta(0)
+        if is_zoned.any():
+            return "some of its times have an offset from UTC and others none; give all"
+    for text in (str(each).strip() for each in stated):
+        if (offset := OFFSET.fullmatch(text)) is not None:
+            sign, hours, minutes = offset.groups()
+            return pd.Timedelta(f"{sign}{int(hours):02}:{minutes or '00'}:00")
+        if LOCAL.search(text):
+            return f"its times are in {text!r}; give UTC, or an offset, as in 2004-01-31T12:00+10:00"
+    return pd.Timedelta(0)
+
+
+def _are_on_hours(labels: Times) -> bool:
+    """Return whether labels are all on the hour, or all in the middle of steps of more than an hour."""
+    usual = np.median(np.diff(labels) / SECOND) if labels.size > 1 else 0.0
+    since = (labels - floored(labels)) / SECOND
+    is_middle = usual > HOUR / SECOND and (since % usual == usual / 2).all()
+    return bool(is_middle or (since % (HOUR / SECOND) == 0).all())
 
 
 class _Block:

@@ -24,7 +24,7 @@ from sstcast.reading.fields import CELLS, MISPLACED, Found, find_field, is_leapl
 from sstcast.reading.flags import ValidRange, tell_invalid
 from sstcast.reading.gaps import GapRule, continuous
 from sstcast.reading.grid import coarsen, crop, ocean_fraction, sorted_eastward
-from sstcast.reading.hours import NO_SST, RefusedHours, daily_means, daily_steps
+from sstcast.reading.hours import NO_SST, RefusedHours, days_of_field
 from sstcast.reading.layouts import COMMON_NAMES, Layout
 from sstcast.reading.positions import SPACE
 from sstcast.reading.raw import is_raw_store
@@ -375,15 +375,10 @@ def _days_of_hours(parts: Sequence[FieldInFile], path: Path, refused: RefusedHou
             replace(part, field=part.field.assign_coords(time=found.labels.astype("M8[ns]")), averages="")
         )
         attributes |= part.found.stored.attrs
-    field = merge(dated, "time")
-    times = field.indexes["time"]
-    if times.has_duplicates:
-        raise SSTCastError(f"{path}: has {times[times.duplicated()][0]:%Y-%m-%d %H:%M} twice; keep one value")
     name = parts[0].field.name
-    steps = daily_steps(joined(each), attributes, f"{path}: {name}")
-    note = f"{name} is read {steps.note}"
-    dated[0] = replace(dated[0], notes=[*dated[0].notes, note])
-    return dated, daily_means(field, steps, "time", path, refused)
+    field, note = days_of_field(merge(dated, "time"), joined(each), attributes, f"{path}: {name}", path, refused)
+    dated[0] = replace(dated[0], notes=[*dated[0].notes, f"{name} is read {note}"])
+    return dated, field
 
 
 def _check_names(parts: Sequence[FieldInFile], alike: Sequence[str]) -> None:

@@ -84,6 +84,12 @@ class Periods:
         """Return the same periods later or earlier."""
         return replace(self, labels=self.labels + by, starts=self.starts + by, ends=self.ends + by)
 
+    def at_labels(self, labels: Times) -> "Periods":
+        """Return the periods of some `labels`, each of which is there."""
+        order = np.argsort(self.labels, kind="stable")
+        place = order[np.searchsorted(self.labels, labels, sorter=order)]
+        return Periods(labels, self.starts[place], self.ends[place], self.known[place])
+
     def days(self, after: Times | None = None) -> Times:
         """Return the day of each value, that of its middle or, if this is at midnight, perhaps of its label.
 

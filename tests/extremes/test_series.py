@@ -148,10 +148,12 @@ def test_an_event_ends_at_a_missing_day_but_two_runs_are_joined(tmp_path: Path) 
     [
         (
             "2001-01-02 is given twice; give one value a day",
-            "t,temp\n2001-01-02 01:00,1\n2001-01-02 02:00,2\n",
+            "t,temp\n2001-01-01,1\n2001-01-02,2\n2001-01-02,2\n2001-01-03,2\n",
             {},
         ),
-        ("export of HOBOware", '"Plot Title: x"\n"#","Date Time","Temp"\n1,01/02/03 01:00:00 PM,2\n', {}),
+        ("a.csv: a has no whole day of UTC", "t,temp\n2001-01-02 01:00,1\n2001-01-02 02:00,2\n", {}),
+        ("has 2 columns called temp; rename", "t,temp,temp\n2001-01-01,5,6\n", {}),
+        ("has 2 columns called t; rename", "t,t,temp\n2001-01-01,5,6\n", {}),
         ("the time '31/01/2001' is not read", "t,temp\n31/01/2001,5\n", {}),
         ("could be in degF; give --units", "t,temp\n2001-01-01,55\n2001-01-02,56\n", {}),
         ("temp is -999 degC on 2001-01-02", "t,temp\n2001-01-01,5\n2001-01-02,-999\n", {}),

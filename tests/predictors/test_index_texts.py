@@ -242,3 +242,35 @@ def test_a_variable_is_found_by_its_name_alone(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(MONTHLY["sstoi"].replace("NINO3.4", "ANOM"))
     with refused("x.txt", "no single column 'ANOM' among ANOM, ANOM"):
         read_text(tmp_path / "x.txt", "ANOM")
+
+
+HOUR_TEXTS = {
+    "iso": ("time,x\n", lambda t, v: f"{t:%Y-%m-%d %H:%M:%S},{v}"),
+    "blanks": ("", lambda t, v: f"{t:%Y-%m-%d} {t:%H:%M} {v}"),
+    "offset": ("time,x\n", lambda t, v: f"{t + pd.Timedelta('10h'):%Y-%m-%dT%H:%M:%S}+10:00,{v}"),
+    "named offset": ("time (UTC-5),x\n", lambda t, v: f"{t - pd.Timedelta('5h'):%d/%m/%Y %H:%M},{v}"),
+    "columns": ("year,month,day,hour,x\n", lambda t, v: f"{t.year},{t.month},{t.day},{t.hour},{v}"),
+    "date and hour": ("date hour x\n", lambda t, v: f"{t:%Y-%m-%d} {t.hour} {v}"),
+}
+
+
+@pytest.mark.parametrize("name", HOUR_TEXTS)
+def test_hours_of_a_text_are_averaged_to_days_of_utc(name: str, tmp_path: Path) -> None:
+    time = pd.date_range("2004-02-20", "2004-03-10 23:00", freq="3h")
+    values = np.random.default_rng(0).normal(size=len(time)).round(3)
+    head, row = HOUR_TEXTS[name]
+    lines = [row(t, v) for t, v in zip(time, [*values[:20], -999, *values[21:]], strict=True)]
+    (tmp_path / "index.txt").write_text(head + "\n".join(lines))
+    read = read_index(index(tmp_path / "index.txt"), "index")
+    known = pd.Series(values, time).drop(time[20])
+    expected = known.resample("1D").mean()
+    np.testing.assert_allclose(read.values, expected, atol=1e-12)
+    assert (read["time"].values == expected.index.values).all()
+    if name == "iso":
+        text = (tmp_path / "index.txt").read_text()
+        (tmp_path / "index.txt").write_text(text.replace("time", "local time"))
+        with refused(tmp_path / "index.txt", "its times are in 'local time'"):
+            read_index(index(tmp_path / "index.txt"), "index")
+        (tmp_path / "index.txt").write_text(f"{text}\n{time[3]:%Y-%m-%d %H:%M:%S},7.5\n")
+        with refused(tmp_path / "index.txt", "different values at 2004-02-20 09:00", "local time?"):
+            read_index(index(tmp_path / "index.txt"), "index")
