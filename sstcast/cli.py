@@ -333,7 +333,7 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
 
 @verb("forecast", "Forecast", "run")
 def _forecast(result: Result[Any], _: Arguments) -> None:
-    from sstcast.forecasting.place_periods import print_places
+    from sstcast.forecasting.places_told import print_places
     from sstcast.forecasting.why import print_why
 
     _file(result)

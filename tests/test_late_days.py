@@ -126,6 +126,10 @@ def test_a_gap_is_waited_for_or_filled_by_forecasts_alone(run_with, source: Path
     assert come(13, gaps=0)[0] == SOURCE_DOWN
     assert not run.gaps.exists()
     assert come(12, 13)[:2] == (MADE, "13")
+    write(source, *range(14, 24))
+    done = update(run.folder, day(23))  # whose own history is there
+    assert (done.code, done.forecast.name) == (MADE, f"forecast-{day(23)}.nc")
+    assert "no forecast after" not in done.line
 
 
 def test_a_newest_day_with_only_some_cells_is_waited_for(run_with) -> None:

@@ -170,6 +170,17 @@ class Limit:
         return None, np.full(sst.shape, self.temperature, np.float32)
 
 
+def against(baseline: str) -> str:
+    """Return what events are measured against, as a part of a sentence, from the `baseline` that files record.
+
+    It is empty if this is one temperature.
+    """
+    _, _, of = baseline.partition(", ")
+    first, dots, last = of.partition("..")
+    years = "-".join(dict.fromkeys([first[:4], last[:4]])) if dots else of * baseline.startswith(MOVING)
+    return f", against {years}" if years else ""
+
+
 def _parsed(years: str | Sequence[int]) -> tuple[int, int]:
     try:
         first, last = (int(year) for year in (years.split(":") if isinstance(years, str) else years))

@@ -1,15 +1,25 @@
 """What the events of a record or a forecast say in a few lines: how many, the longest, and those that go on."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import counted
+from sstcast.extremes.baselines import against
 from sstcast.geo import area_weights
+from sstcast.places.places import Place
 
 EVENTS_AT_ONCE = 10_000_000
 MOST_PLACES = 10  # that have a line
+AREAS = "areas"  # attribute of a table: the places that are areas, whose events are of their mean temperature
+
+
+def areas_of(places: Iterable[Place]) -> list[str]:
+    """Return the names of the places that are no points."""
+    return [place.name for place in places if not place.is_point]
 
 
 def lines_of_events(found: xr.Dataset | pd.DataFrame, event: str = "heatwave") -> list[str]:
@@ -40,9 +50,11 @@ def _of_place(table: pd.DataFrame, event: str) -> str:
         f"; one goes on{until}, since {of['start']:%Y-%m-%d} ({counted(int(of['duration']), 'day')})"
         for _, of in running.iterrows()
     )
+    of_mean = " of its mean" * (longest["place"] in table.attrs.get(AREAS, ()))
+    days, start = counted(int(longest["duration"]), "day"), f"{longest['start']:%Y-%m-%d}"
     return (
-        f"{counted(len(table), event)}, the longest of {counted(int(longest['duration']), 'day')} from "
-        f"{longest['start']:%Y-%m-%d}{going_on or '; none goes on'}"
+        f"{counted(len(table), event)}{of_mean}{against(longest['baseline'])}, the longest of {days} from {start}"
+        f"{going_on or f'; none goes on{until}'}"
     )
 
 
@@ -55,8 +67,9 @@ def _of_cells(found: xr.Dataset, event: str) -> list[str]:
         ]
         or [np.zeros(0, np.int64)]
     )
+    base = against(str(found.attrs["baseline"]))
     if not len(events):
-        return [f"on the last day, no cell is in a {event}"]
+        return [f"on the last day, no cell is in a {event}{base}"]
     cells: NDArray[np.intp] = np.searchsorted(stops, events, side="right")
     areas = area_weights(found["lat"]).sel(lat=found["cell_lat"]).values
     own = found[["event_start", "event_end", "event_duration"]].isel(event=events).load()
@@ -66,6 +79,6 @@ def _of_cells(found: xr.Dataset, event: str) -> list[str]:
     share = areas[cells].sum() / areas.sum()
     told = f"on {last}" + ", as forecast" * ("event_probability" in found)
     return [
-        f"{told}, {share:.1%} of the ocean is in a {event}, the longest at {lat:g}, {lon:g} since {start} "
+        f"{told}, {share:.1%} of the ocean is in a {event}{base}, the longest at {lat:g}, {lon:g} since {start} "
         f"({counted(int(own['event_duration'][longest]), 'day')})"
     ]

@@ -116,7 +116,8 @@ def where_defined(limits: xr.Dataset) -> xr.Dataset:
 def short_base_period(first: dt.date, last: dt.date) -> str:
     """Return length and days of a base period of fewer than `FEWEST_YEARS` years, or "" for a longer one."""
     years = ((last - first).days + 1) / 365.25
-    return f"{years:.2g} years, {first}..{last}" if years < FEWEST_YEARS - 0.01 else ""
+    text = f"{years:.2g}"
+    return f"{text} year{'s' * (text != '1')}, {first}..{last}" if years < FEWEST_YEARS - 0.01 else ""
 
 
 def freezing_point(sst: xr.DataArray) -> xr.DataArray:

@@ -17,6 +17,7 @@ from sstcast.extremes.above import ABOVE, BELOW, HIGHEST, LOWEST
 from sstcast.extremes.baselines import FIXED, Baseline, Limit
 from sstcast.extremes.climatology_record import ClimatologyRecord, tell_differences
 from sstcast.extremes.definition import HOBDAY, Definition
+from sstcast.extremes.events_told import AREAS, areas_of
 from sstcast.extremes.heat_stress import MonthlyYears
 from sstcast.extremes.heat_stress_record import stress_of_cells, stress_of_places
 from sstcast.extremes.heatwave_events import EVENT_COLUMNS, LIMIT_COLUMNS
@@ -178,6 +179,7 @@ def events_of_record(
                     tell_differences(series, of_places, threshold, title, cold)
                 table = table.assign(baseline=named, **question.own)
                 table.attrs["last"] = sst["time"].values[-1]
+                table.attrs[AREAS] = areas_of(() if question.places is None else question.places.places)
                 return table
             if isinstance(baseline, MonthlyYears):
                 found = stress_of_cells(sst, baseline)

@@ -25,6 +25,7 @@ from sstcast.figures.curves import (
 from sstcast.figures.events import draw_events_by_year, fill_categories
 from sstcast.figures.maps import select_region
 from sstcast.figures.results import Results
+from sstcast.forecasting.chances import between, chance
 from sstcast.forecasting.freezing import interval
 from sstcast.names import DAY
 from sstcast.reading.days_of_year import on_days
@@ -179,8 +180,8 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset,
     top.plot(time, daily["heatwave_threshold"], color=THRESHOLD_COLOUR, linestyle="--", label="90th percentile")
     top.plot(time, daily["climatology"], color="0.4", linestyle=":", label="climatology")
     top.set_ylabel("SST (°C)")
-    chance = cell["heatwave_probability"].values.ravel()
-    bottom.plot(days, chance, color=MODEL_COLOUR, linewidth=2.4)
+    probability = cell["heatwave_probability"].values.ravel()
+    bottom.plot(days, probability, color=MODEL_COLOUR, linewidth=2.4)
     inside = daily["inside"].values
     bottom.fill_between(
         time, 0, 1, where=inside, step="mid", color=THRESHOLD_COLOUR, alpha=BAND_ALPHA, linewidth=0
@@ -203,8 +204,8 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset,
     text = (
         f"The most severe heatwave{' that is forecast soon after its onset' * is_soon}, at {location}, forecast "
         f"{onset}, from {init} to {last}. Shaded: observed heatwave days. The probability of a heatwave day is "
-        f"{chance.min():.0%} to {chance.max():.0%}, and on average {chance[inside[-len(days) :]].mean():.0%} on "
-        "heatwave days."
+        f"{between([probability.min(), probability.max()])}, and on average "
+        f"{chance(probability[inside[-len(days) :]].mean())} on heatwave days."
     )
     return Chart(figure, text, text)
 

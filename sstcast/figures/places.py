@@ -12,23 +12,22 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sstcast.errors import shorten
-from sstcast.forecasting.place_periods import chance
+from sstcast.forecasting.places_told import ToldPlace, told_days, told_places
 from sstcast.geo import Box
 from sstcast.places.places import OUTLINES, Places
 
-WEEKS = {7: "1 week", 14: "2 weeks", 28: "4 weeks"}
 CURVE_WIDTH, CURVE_HEIGHT = 150, 40  # of a curve, in units of its drawing
 CURVE_MARGIN = 2
 MOST_NAMED, LONGEST_LABEL = 20, 30  # places with their names on a map, and characters of a name
-SHOWN = ("sst", "sst_quantile", "threshold", "heatwave_probability", "heatwave_share", "heatwave_share_quantile")
 STYLE: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.2, "zorder": 2.5}
 
 
 class Row(NamedTuple):
-    """A place on a page: its name, its curve as SVG, and its forecast in words by lead."""
+    """A place on a page: its name, its curve as SVG, what is said of it, and its forecast on some days."""
 
     name: str
     curve: str
+    statements: list[str]
     cells: list[str]
 
 
@@ -39,39 +38,18 @@ def places_of(forecast: xr.Dataset) -> Places | None:
 
 
 def rows_of(forecast: xr.Dataset) -> tuple[list[str], list[Row]]:
-    """Return the table of places of a forecast from one day: the headings of leads, and a row for each place."""
-    leads = [lead for lead in WEEKS if lead in forecast["lead"]] or [int(forecast["lead"][-1])]
-    columns, fields = forecast.indexes["lead"].get_indexer(leads), {}
-    for name in SHOWN:
-        field = forecast[f"place_{name}"]
-        if "quantile" in field.dims:
-            field = field.sel(quantile=[0.1, 0.9], method="nearest")
-        fields[name] = field.transpose("place", ..., "lead").values
-    rows = []
-    for number, name in enumerate(forecast["place"].values.tolist()):
-        place = {field: values[number] for field, values in fields.items()}
-        if np.isfinite(place["sst"]).all():
-            at_leads = [{field: values[..., column] for field, values in place.items()} for column in columns]
-            rows.append(Row(name, _curve(place), [*map(_in_words, at_leads)]))
-        else:
-            rows.append(Row(name, "", ["no forecast"] * len(leads)))
-    return [f"in {WEEKS.get(lead, f'{lead} days')}" for lead in leads], rows
+    """Return the table of places of a forecast from one day: the headings of days, and a row for each place."""
+    days, rows = told_days(forecast["lead"].values.astype(int).tolist()), []
+    for place in told_places(forecast):
+        is_whole = bool(np.isfinite(place.values["sst"]).all())
+        cells = [place.on(day) for day in days] if is_whole else [""] * len(days)
+        rows.append(Row(place.name, _curve(place) if is_whole else "", place.statements, cells))
+    return [f"on day {day}" for day in days], rows
 
 
-def _in_words(fields: dict[str, NDArray[Any]]) -> str:
-    low, high = fields["sst_quantile"]
-    temperature = f"{float(fields['sst']):.1f} °C ({low:.1f} to {high:.1f})"
-    probability = float(fields["heatwave_probability"])
-    if np.isfinite(probability):
-        return f"{temperature}; heatwave {chance(probability)}"
-    share, ends = float(fields["heatwave_share"]), fields["heatwave_share_quantile"]
-    if not np.isfinite(share):
-        return temperature
-    return f"{temperature}; {chance(share)} in heatwave ({chance(ends[0])} to {chance(ends[1])})"
-
-
-def _curve(fields: dict[str, NDArray[Any]]) -> str:
+def _curve(place: ToldPlace) -> str:
     """Draw the mean, the 80 % interval and the threshold of a place by lead."""
+    fields = place.values
     mean, threshold, (low, high) = fields["sst"], fields["threshold"], fields["sst_quantile"]
     shown = np.concatenate([low, high, threshold[np.isfinite(threshold)]])
     bottom, top = float(shown.min()), float(shown.max())
@@ -86,7 +64,7 @@ def _curve(fields: dict[str, NDArray[Any]]) -> str:
         return [f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b)]
 
     band = " ".join(points(low) + points(high)[::-1])
-    label = f"Mean from {mean[0]:.1f} to {mean[-1]:.1f} °C, with its 80 % interval"
+    label = f"Mean from {mean[0]:z.1f} to {mean[-1]:z.1f} °C, with its 80 % interval"
     return (
         f'<svg viewBox="0 0 {CURVE_WIDTH} {CURVE_HEIGHT}" width="{CURVE_WIDTH}" height="{CURVE_HEIGHT}" '
         f'role="img" aria-label="{label}">'

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
+from sstcast.extremes.events_told import AREAS, areas_of
 from sstcast.extremes.heat_stress import (
     DHW_DAYS,
     MMM,
@@ -83,6 +84,7 @@ def place_events_in_forecast(forecast: xr.Dataset, places: Places | None, file: 
     fields = forecast.sel(place=chosen)
     sst, climatology, threshold = (_joined(fields, f"{name}_past", name, file) for name in names)
     table = events_of_series(sst, climatology.values, threshold.values)
+    table.attrs[AREAS] = areas_of(held)
     first = _first_ahead(table["place"].to_numpy(), table["end"].to_numpy(), forecast["init_time"].values)
     at = fields.sel(place=table["place"].to_numpy()[first])
     table["probability"] = np.nan

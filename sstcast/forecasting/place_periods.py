@@ -18,12 +18,9 @@ from sstcast.forecasting.fields import on_cells
 from sstcast.forecasting.heatwaves import CELLS_AT_ONCE, Trajectories
 from sstcast.forecasting.samples import ErrorsOfCells, sampled
 from sstcast.forecasting.spread import QUANTILES
-from sstcast.log import show
-from sstcast.places.places import OUTLINES, Places, kilometres
 from sstcast.types import Array
 
 OF_PERIOD = ("sst", "sst_quantile", "heatwave_probability")  # the fields `place_PERIOD_NAME`
-MOST_LINES = 10  # of places that are told one by one
 
 
 def periods_of(leads: int) -> list[slice]:
@@ -88,50 +85,6 @@ def quantiles(samples: Array) -> Array:
     return np.moveaxis(np.quantile(samples, QUANTILES, axis=-1, method=HAZEN), 0, -2)
 
 
-def chance(share: float) -> str:
-    """Format a probability or share in per cent, where neither 0 nor 1 is certain."""
-    return "< 1 %" if share < 0.01 else "> 99 %" if share > 0.99 else f"{share:.0%}".replace("%", " %")
-
-
 def table_beside(forecast: Path) -> Path:
     """Return the path of the table of the places in a forecast's file, of which a Zarr keeps its ending."""
     return forecast.with_name(f"{forecast.name if forecast.suffix == '.zarr' else forecast.stem}-places.csv")
-
-
-def print_places(forecast: xr.Dataset, path: Path) -> None:
-    """Print the lines of the places of the forecast in a file."""
-    show(*lines_of_places(forecast.isel(init_time=-1), table_beside(path)))
-
-
-def _without_forecast(name: str, forecast: xr.Dataset) -> str:
-    """Return the line of a place that has no forecast, which for a point tells how far the sea is."""
-    (place,) = (each for each in Places.from_geojson(forecast.attrs[OUTLINES]).places if each.name == name)
-    if not place.is_point:
-        return f"{name}: no forecast"
-    sea = forecast["sst"].isel(lead=0).stack(cell=("lat", "lon")).dropna("cell")
-    distance = kilometres(place.lat, place.lon, sea["lat"].values, sea["lon"].values).min()
-    return f"{name} lies {distance:.0f} km from the sea of the region: no forecast"
-
-
-def lines_of_places(forecast: xr.Dataset, table: Path) -> list[str]:
-    """Return a line for each place of a forecast from one day, and how many more are in the `table`."""
-    if "place_horizon_sst" not in forecast:
-        return []
-    period = "week" if "place_week_sst" in forecast else "horizon"
-    names = [*(f"place_horizon_{name}" for name in OF_PERIOD), f"place_{period}_heatwave_probability"]
-    first = forecast[names].isel(place=slice(MOST_LINES)).load()
-    lines, days = [], forecast.sizes["lead"]
-    for place in first["place"].values:
-        of = first.sel(place=place)
-        low, high = of["place_horizon_sst_quantile"].sel(quantile=[0.1, 0.9], method="nearest").values
-        chances = of[names[-1]].values.ravel()
-        told = []
-        if np.isfinite(mean := float(of["place_horizon_sst"])):
-            told.append(f"{mean:.1f} degC in the next {days} days (80 % interval {low:.1f} to {high:.1f})")
-        if np.isfinite(chances).any():
-            in_words = [chance(share) if np.isfinite(share) else "-" for share in chances]
-            told.append(f"heatwave {'by week ' * (period == 'week')}{', '.join(in_words)}")
-        lines.append(f"{place}: {'; '.join(told)}" if told else _without_forecast(str(place), forecast))
-    if (more := forecast.sizes["place"] - MOST_LINES) > 0:
-        lines.append(f"and {more} more in {table}")
-    return lines

@@ -362,7 +362,7 @@ def _as_text(column: "pd.Series[Any]") -> NDArray[np.object_]:
     position, values = pd.factorize(column)
     texts: Iterable[str]
     if pd.api.types.is_float_dtype(column):
-        texts = map(repr, values.astype(float).round(TABLE_DECIMALS).tolist())
+        texts = map(repr, (values.astype(float).round(TABLE_DECIMALS) + 0.0).tolist())  # + 0.0 writes no -0.0
     elif pd.api.types.is_datetime64_dtype(column):
         texts = values.strftime("%Y-%m-%d")
     else:

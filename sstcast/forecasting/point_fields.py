@@ -14,7 +14,7 @@ from sstcast.extremes.above import ABOVE, SIDES
 from sstcast.extremes.heatwaves import FREEZING, UNDEFINED
 from sstcast.forecasting.freezing import freezing_point_of
 
-STEPS = {"°C": 0.005, "%": 0.01, "category": 1, "day": 1}  # by unit: a page rounds values to multiples of these
+STEPS = {"°C": 0.005, "%": 0.005, "category": 1, "day": 1}  # by unit: a page rounds values to multiples of these
 NO_EVENT = "no event defined"
 
 
@@ -93,7 +93,7 @@ POINT_FIELDS = (
     ),
     _chance(
         "heatwave_probability",
-        "Probability of a heatwave",
+        "A heatwave on this day",
         "Probability of a marine heatwave",
         place="heatwave_probability",
     ),

@@ -117,8 +117,8 @@ class Models(ForecastSystem):
         first = self.models[0]  # all members have the same base
         if isinstance(first, LinearSystem) or first.linear is None:
             return None
-        base = Models(self.region, self.history, self.horizon, [first], self.device, predictors=self.predictors)
-        base.change = False
+        base = self.without_change()
+        base.models = [first]
         return base
 
     def without(self, name: str, fits: "Fits") -> "Models | None":

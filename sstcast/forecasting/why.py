@@ -17,8 +17,9 @@ import xarray as xr
 from sstcast.errors import SSTCastError
 from sstcast.extremes.terciles import WEEK
 from sstcast.forecasting.fields import FIELD, on_cells
-from sstcast.forecasting.place_periods import MOST_LINES, periods_of
+from sstcast.forecasting.place_periods import periods_of
 from sstcast.forecasting.places import PART, PLACE_CONTRIBUTION, points_and_areas
+from sstcast.forecasting.places_told import MOST_LINES
 from sstcast.log import show
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.places.places import Places

@@ -169,7 +169,8 @@ class _Preparation:
             check_splits(self.data, days)
         except SSTCastError as error:
             last = days[-1].astype("datetime64[D]")
-            if self.data.splits.whole[1] <= last or not (cut := self.source.attrs.get(CUT)):
+            is_beyond = self.data.splits.whole[1] > last and self.field.exists()
+            if not is_beyond or not (cut := self.source.attrs.get(CUT)):
                 raise
             remedy = "add them, or fill them with a higher data.gaps"
             raise SSTCastError(

@@ -144,7 +144,8 @@ def until_gap(
     if not newest or start >= end or not last_validated.size:
         return sst[:end], why
     sea = last_validated.notnull().any("time").compute()
-    for first_read, last_read in ((start, start), (max(start, end - newest), end - 1)):
+    newest_read = (max(start, end - newest), end - 1)
+    for first_read, last_read in [(start, start)] * (start < newest_read[0]) + [newest_read]:
         day = _first_not_whole(sst[:end], gaps, sea, first_read, last_read, path)
         if day is None:
             continue

@@ -25,8 +25,9 @@ from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.maps import COLOUR_MAPS, colour_norm, select_region, ticks_of
 from sstcast.figures.places import Row, places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
+from sstcast.forecasting.chances import between, chance, in_percent
 from sstcast.forecasting.fields import FILLED
-from sstcast.forecasting.place_periods import chance
+from sstcast.forecasting.places_told import TOLD_DAYS, base_years
 from sstcast.forecasting.point_fields import NO_EVENT, STEPS, PointField, fields_of, levels_of, point_fields
 from sstcast.geo import Box, area_weights
 from sstcast.reading.fields import PLAUSIBLE
@@ -72,7 +73,7 @@ def with_running_event(forecast: xr.Dataset) -> xr.Dataset:
 
 
 def _area(forecast: xr.Dataset, whole: bool) -> str:
-    """Say how much of the sea is in a heatwave now, and in 1, 2 and 4 weeks, if the file tells.
+    """Say how much of the sea is in a heatwave now, and on some days, if the file tells.
 
     Each share has its 80 % interval, unless the file has none. If the page does not show the `whole` file, it is
     the share of what it shows, without interval, and the present one is not known.
@@ -87,16 +88,18 @@ def _area(forecast: xr.Dataset, whole: bool) -> str:
         ends = ends.sel(quantile=[0.1, 0.9], method="nearest")
     shares = {"now": float(forecast["heatwave_area_now"])} if whole else {}
     intervals = {"now": ends.get("heatwave_area_now_quantile")}
-    for lead, when in {7: "1 week", 14: "2 weeks", 28: "4 weeks"}.items():
+    for lead in TOLD_DAYS:
         if lead in forecast["lead"]:
-            shares[f"in {when}"] = float(area.sel(lead=lead))
-            intervals[f"in {when}"] = ends["heatwave_area_quantile"].sel(lead=lead) if has_interval else None
+            shares[f"on day {lead}"] = float(area.sel(lead=lead))
+            intervals[f"on day {lead}"] = ends["heatwave_area_quantile"].sel(lead=lead) if has_interval else None
     share_texts = [
         f"{chance(share)} {when}{_interval(intervals[when])}"
         for when, share in shares.items()
         if np.isfinite(share)
     ]
-    return f"Expected share of the sea in a marine heatwave: {', '.join(share_texts)}." if share_texts else ""
+    if not share_texts:
+        return ""
+    return f"Expected share of the sea in a marine heatwave{base_years(forecast)}: {', '.join(share_texts)}."
 
 
 def title_of(first: dt.date, last: dt.date) -> str:
@@ -114,6 +117,10 @@ def _unbroken(text: str) -> str:
     return re.sub("(?<=[<>]) | (?=[%°])", "\u00a0", text)
 
 
+def _unbroken_row(row: Row) -> Row:
+    return row._replace(statements=[*map(_unbroken, row.statements)], cells=[*map(_unbroken, row.cells)])
+
+
 def _first_place(forecast: xr.Dataset) -> list[float]:
     """Return latitude and longitude of the first place that has a forecast, or nothing."""
     if "place_sst" not in forecast or not (has := forecast["place_sst"].notnull().any("lead").values).any():
@@ -123,7 +130,7 @@ def _first_place(forecast: xr.Dataset) -> list[float]:
 
 def _interval(ends: xr.DataArray | None) -> str:
     """Write the two ends of an 80 % interval of a share in brackets, or nothing without them."""
-    return "" if ends is None else " (80 % interval {} to {})".format(*map(chance, ends.values.tolist()))
+    return "" if ends is None else f" (80 % interval {between(ends.values.tolist())})"
 
 
 def layers_of(
@@ -171,8 +178,8 @@ def _packed(
     if temperatures are not in degC.
     """
     rows = [] if places is None else places[1]
-    size_of_places = sum(len("".join([row.name, row.curve, *row.cells])) for row in rows)
-    steps = {field.name: STEPS[field.unit] for field in shown}
+    size_of_places = sum(len("".join([row.name, row.curve, *row.statements, *row.cells])) for row in rows)
+    units = {field.name: field.unit for field in shown}
     sst = fields["sst"]
     ocean = sst.notnull().any("lead").values
     arrays: dict[str, Any] = {}
@@ -183,7 +190,8 @@ def _packed(
             raise SSTCastError(
                 f"{file}: sst holds {implausible[0]:g}, which is not a temperature in degC; {REMEDY}"
             )
-        arrays[name] = pack(values, steps[name.removesuffix("_past")])
+        unit = units[name.removesuffix("_past")]
+        arrays[name] = pack(in_percent(values) / 100 if unit == "%" else values, STEPS[unit])
         if size_of_places + sum(len(array["text"]) for array in arrays.values()) > largest * 1e6:
             size = f"{sst.sizes['lat']} x {sst.sizes['lon']} cells and {sst.sizes['lead']} days"
             size += f" with {counted(len(rows), 'place')}" if rows else ""
@@ -246,7 +254,7 @@ def write_contents(
     places = places_of(forecast)
     rows = None if places is None else rows_of(forecast)
     if rows is not None:
-        rows = rows[0], [row._replace(cells=[*map(_unbroken, row.cells)]) for row in rows[1]]
+        rows = rows[0], [_unbroken_row(row) for row in rows[1]]
     packed = _packed(fields, shown, file, largest, rows)
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
     short, years = (attributes.get(f"heatwave_{name}", "") for name in ("base_period", "years"))

@@ -15,7 +15,8 @@ from sstcast.forecasting.fields import FILLED
 from sstcast.forecasting.forecast import LATEST, check_made_from, forecast, read_date
 from sstcast.forecasting.freezing import freezing_point_of
 from sstcast.forecasting.history import RegionStatistics, bring_up_to_date, told_of_cut
-from sstcast.forecasting.place_periods import lines_of_places, table_beside
+from sstcast.forecasting.place_periods import table_beside
+from sstcast.forecasting.places_told import lines_of_places
 from sstcast.forecasting.run_gaps import gaps_for, keep_gaps, told_of_stores
 from sstcast.forecasting.run_places import REMEDY as PLACES_REMEDY
 from sstcast.forecasting.run_places import content_of_copy, keep_places, places_for, told_of_places

@@ -346,7 +346,8 @@ def test_what_events_say(grid: Path, sst: xr.DataArray, tmp_path: Path, command:
         running = cells["event_end"].values == last
         share = np.cos(np.deg2rad(lat[running])).sum() / np.cos(np.deg2rad(cells["cell_lat"].values)).sum()
         longest = int(cells["event_duration"].values[running].max())
-    assert said.startswith(f"on {str(last)[:10]}, {share:.1%} of the ocean is in a heatwave, the longest at ")
+    told = f"on {str(last)[:10]}, {share:.1%} of the ocean is in a heatwave, against 1982-2011, the longest at "
+    assert said.startswith(told)
     assert f"({longest} days)" in said
     assert longest >= 30
     code, said, _ = command(
@@ -358,7 +359,8 @@ def test_what_events_say(grid: Path, sst: xr.DataArray, tmp_path: Path, command:
         own = table[table["place"] == name]
         worst = own.loc[own["duration"].idxmax()]
         words = (
-            f"{name}: {len(own)} heatwaves, the longest of {worst['duration']} days from {worst['start'][:10]}; "
+            f"{name}: {len(own)} heatwaves, against 1982-2011, the longest of {worst['duration']} days from "
+            f"{worst['start'][:10]}; "
         )
         assert line.startswith(words)
         assert ("one goes on, since" in line) is bool((pd.to_datetime(own["end"]) == last).any())
@@ -388,9 +390,11 @@ def test_the_share_of_the_ocean_is_of_its_area(has_bounds: bool) -> None:
             "event_duration": ("event", [5]),
         },
         {"lat": rows, "cell_lat": ("cell", rows), "cell_lon": ("cell", np.zeros(3)), **bounds},
+        {"baseline": "moving, the 30 complete years before each year"},
     )
     (line,) = lines_of_events(found)
     assert line.startswith(f"on 2020-01-01, {sines[2] / sines.sum():.1%} of the ocean")
+    assert "heatwave, against the 30 complete years before each year, the longest" in line
 
 
 def test_places_without_a_cell_leave_the_names_of_the_others(tmp_path: Path) -> None:

@@ -128,6 +128,49 @@ def test_thresholds_are_of_the_known_days(temp: np.ndarray) -> None:
     assert np.isfinite(baseline.daily(sst)[1][500, 0])  # the day is missing, but its threshold is not
 
 
+def of_marine_heat_waves(values: pd.Series, first: int, last: int) -> np.ndarray:
+    """Return climatology and threshold of a leap year, `[2, 366]`, by the rules of marineHeatWaves (E. Oliver).
+
+    Windows are of the days of the calendar, also beyond the base, and of the known values. 29 February has the
+    mean of its neighbours.
+    """
+    leap = values.index.day_of_year.values + ((values.index.month > 2) & ~values.index.is_leap_year)
+    temp, in_base = values.to_numpy(float), (values.index.year >= first) & (values.index.year <= last)
+    found = np.full((2, 366), np.nan)
+    for day in range(1, 367):
+        if day != 60:
+            centres = np.flatnonzero(in_base & (leap == day))
+            near = (centres[:, None] + np.arange(-5, 6)).ravel()
+            near = temp[near[(near >= 0) & (near < len(temp))]]
+            near = near[~np.isnan(near)]
+            found[:, day - 1] = near.mean(), np.percentile(near, 90)
+    found[:, 59] = (found[:, 58] + found[:, 60]) / 2
+    tiled = np.tile(found, 3)
+    return np.stack([np.convolve(row, np.ones(31) / 31, "same")[366:732] for row in tiled])
+
+
+@pytest.mark.parametrize("base", [(1976, 2005), (1980, 2000)])
+def test_thresholds_are_those_of_marine_heat_waves_but_near_29_february(base: tuple[int, int]) -> None:
+    """They treat that day, and days beyond the base, in another way: less than .01 degC, of anomalies of .6."""
+    time = pd.date_range("1976-01-01", "2005-12-31")
+    random = np.random.default_rng(3)
+    noise = np.convolve(random.normal(size=len(time) + 29), np.exp(-np.arange(30) / 10), "valid") / 4
+    values = pd.Series(15 + 4 * np.sin(2 * np.pi * time.day_of_year.values / 365.25) + noise, time)
+    values[random.random(len(time)) < 0.05] = np.nan
+    values["1990-06-01":"1990-11-20"] = np.nan
+    values = values.astype(np.float32)
+    sst = xr.DataArray(values.to_numpy()[:, None], {"time": time, "place": ["pier"]}, ("time", "place"))
+    found = limits_of_known(sst.sel(time=slice(f"{base[0]}-01-01", f"{base[1]}-12-31")))
+    expected = of_marine_heat_waves(values, *base)
+    away = np.ones(366, bool)
+    away[60 - 1 - 21 : 60 + 21] = False  # half a window and half of the smoothing away from 29 February
+    if base != (1976, 2005):
+        away[:21] = away[-21:] = False  # and from the ends of the base
+    for name, of in zip(("climatology", "heatwave_threshold"), expected, strict=True):
+        np.testing.assert_allclose(found[name][:, 0], of, atol=0.01)
+        np.testing.assert_allclose(found[name][away, 0], of[away], atol=1e-5)
+
+
 def test_an_event_ends_at_a_missing_day_but_two_runs_are_joined(tmp_path: Path) -> None:
     days = pd.date_range("2001-01-01", periods=40)
     values = pd.Series(10.0, days)

@@ -19,10 +19,12 @@ from sstcast.extremes.heat_stress import STRESS_LEVELS, stress_level
 from sstcast.extremes.heatwave_events import find_events
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits
 from sstcast.forecasting.areas import INTERVAL
+from sstcast.forecasting.chances import between, chance
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.heatwaves import TRAJECTORIES, Trajectories
-from sstcast.forecasting.place_periods import chance, chances_of_cells, lines_of_places
+from sstcast.forecasting.place_periods import chances_of_cells
 from sstcast.forecasting.places import _as_text, parse_shares, with_place_events, with_places
+from sstcast.forecasting.places_told import lines_of_places, told_places
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import EARTH_RADIUS, area_weights
@@ -195,14 +197,36 @@ def test_a_line_tells_of_each_place(
     for line, name in ((farm, "farm"), (park, "park")):
         place = one.sel(place=name)
         low, high = place["place_horizon_sst_quantile"].sel(quantile=[0.1, 0.9]).values
-        told = f"{float(place['place_horizon_sst']):.1f} degC in the next 8 days"
-        told += f" (80 % interval {low:.1f} to {high:.1f})"
-        chance_of_week = chance(place["place_week_heatwave_probability"].item())
-        assert line == f"{name}: {told}; heatwave by week {chance_of_week}"
+        told = f"{float(place['place_horizon_sst']):.1f} °C in the next 8 days"
+        told += f" (80 % interval {low:.1f} to {high:.1f}); a heatwave day"
+        seventh = place["place_heatwave_probability"].sel(lead=7).item()
+        ends = ""
+        if name == "park":
+            told, seventh = f"{told} of at least 20 % of it", place["place_share_probability"][6, 0].item()
+            low, high = place["place_heatwave_share_quantile"].sel(lead=7, quantile=[0.1, 0.9]).values
+            share = chance(place["place_heatwave_share"].sel(lead=7).item())
+            ends = f"; its share on day 7: {share} ({between([low, high])}), against 2001-2002"
+        week, horizon = (
+            chance(place[f"place_{period}_heatwave_probability"].item()) for period in ("week", "horizon")
+        )
+        told += (
+            f" in week 1: {week}, on day 7: {chance(seventh)}, within 8 days: {horizon}, against 2001-2002{ends}"
+        )
+        assert line == f"{name}: {told}"
     many = one.isel(place=[0] * 12).assign_coords(place=[f"farm {number}" for number in range(12)])
     lines = lines_of_places(many, tmp_path / "f-places.csv")
     assert len(lines) == 11
     assert lines[-1] == f"and 2 more in {tmp_path / 'f-places.csv'}"
+    (cold,) = told_places(one.sel(place=["farm"]))
+    cold = cold._replace(values={name: -1e-3 * abs(values) for name, values in cold.values.items()})
+    assert cold.on(7).startswith("0.0 °C (0.0 to 0.0); ")
+    assert cold.statements[0] == "0.0 °C in the next 8 days (80 % interval 0.0 to 0.0)"
+    undefined = one.sel(place=["farm", "park"]).copy()
+    for name in ("", "share_", "week_heatwave_", "horizon_heatwave_"):
+        undefined[f"place_{name or 'heatwave_'}probability"] *= np.nan
+    undefined["place_heatwave_share"] *= np.nan
+    for line in lines_of_places(undefined, tmp_path / "f-places.csv"):
+        assert line.endswith("); no event defined, against 2001-2002")
     for state in ("written", "nothing to do"):
         options = ("--date", DATE, "--places", sites, "--share", "20,60", "--out", tmp_path / "g.nc")
         _, out, _ = command("forecast", made.folder, *options)

@@ -15,7 +15,7 @@ from scored_runs import configure
 
 import sstcast
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.place_periods import lines_of_places
+from sstcast.forecasting.places_told import lines_of_places
 from sstcast.forecasting.spread import calibrated
 from sstcast.reports.update import update
 from sstcast.runs import Run

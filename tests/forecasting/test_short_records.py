@@ -15,7 +15,7 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.loaded_run import LoadedRun
-from sstcast.forecasting.place_periods import lines_of_places
+from sstcast.forecasting.places_told import lines_of_places
 from sstcast.forecasting.system import system_of
 from sstcast.ocean.prepare import prepare
 from sstcast.places.places import Places
@@ -91,7 +91,7 @@ def test_points_need_no_samples(tmp_path: Path, sst_file: Path, sites: Path) -> 
     assert fields["place_week_heatwave_probability"].notnull().all()
     assert fields["place_week_sst"].isnull().all()
     (line,) = lines_of_places(fields.isel(init_time=-1), Path("c-places.csv"))
-    assert line.startswith("farm: heatwave by week ")
+    assert line.startswith("farm: a heatwave day in week 1: ")
     kept = Places.from_geojson(Places.read(sites).geojson)
     with pytest.raises(SSTCastError, match="--samples 100: needs 100 stretches"):
         forecast(run.folder, "2004-03-10", tmp_path / "c.nc", places=Places.read(sites))

@@ -257,6 +257,14 @@ def test_a_network_adds_to_its_base_without_wrapping() -> None:
     np.testing.assert_allclose(found.sum("part", skipna=False)[0], in_degrees(forecast.mean("member")), atol=1e-5)
 
 
+def test_the_base_beside_a_network_is_the_one_within_it() -> None:
+    """`evaluate` scores it, with the edges of the tile of the network."""
+    alone = network(seeds=1)
+    base, others = alone.linear_base(), explained(alone)[0].drop_sel(part="network")
+    assert base is not None
+    np.testing.assert_allclose(others.sum("part", skipna=False)[0], in_degrees(explained(base)[1][0]), atol=1e-5)
+
+
 def test_a_combination_weights_its_parts_by_lead() -> None:
     """Also within a part that is a combination. Systems without a memory have none to weight."""
     ridge, persistence, networks = system_of("ridge", predictors=FURTHER), system_of("persistence"), network()

@@ -18,10 +18,10 @@ from refusals import refused
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.forecasting import point_fields
+from sstcast.forecasting.chances import chance
 from sstcast.forecasting.forecast import forecast as make_forecast
 from sstcast.forecasting.point_fields import POINT_FIELDS
 from sstcast.reports.page import open_forecast, write_forecast_page
-from sstcast.reports.page_contents import chance
 from sstcast.runs import Run
 from sstcast.storage.cf import VARIABLES
 
@@ -262,9 +262,9 @@ def test_a_part_of_a_file_tells_the_share_of_its_own_sea(forecast: xr.Dataset, t
         share.broadcast_like(forecast["sst"]).where(forecast["sst"].notnull()).transpose(*forecast["sst"].dims)
     )
     forecast.assign(heatwave_probability=probability).to_netcdf(tmp_path / "two.nc", engine="netcdf4")
-    told = "Expected share of the sea in a marine heatwave: "
+    told = "Expected share of the sea in a marine heatwave, against 2001-2002: "
     page, _ = write_forecast_page(tmp_path / "two.nc", tmp_path / "north.html", region="170,173,-11,-10")
-    assert f"{told}90 % in 1 week" in page.read_text().replace("\u00a0", " ")
+    assert f"{told}90 % on day 7" in page.read_text().replace("\u00a0", " ")
     whole = chance(float(forecast["heatwave_area_now"].values[0]))
     page, _ = write_forecast_page(tmp_path / "two.nc")
     assert f"{told}{whole} now (80 % interval ".replace("<", "&lt;") in page.read_text().replace("\u00a0", " ")

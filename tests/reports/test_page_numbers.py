@@ -28,7 +28,7 @@ LABELS = {
     "climatology": "Climatology",
     "heatwave_threshold": "Heatwave threshold",
     "exceedance_probability": "Probability above the threshold",
-    "heatwave_probability": "Probability of a heatwave",
+    "heatwave_probability": "A heatwave on this day",
     "heatwave_category": "Most likely category",
     "cold_spell_probability": "Probability of a cold spell",
 }
