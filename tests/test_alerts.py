@@ -107,8 +107,7 @@ def test_a_file_of_others_is_left_alone_and_ones_own_goes(tmp_path: Path) -> Non
 def test_the_scores_say_how_many_warnings_were_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     curve = {"false_alarm_ratio": [None, *np.linspace(0.9, 0.05, 18).round(2).tolist()]}
     metrics = {"test": ["2015-01-01", "2016-12-31"], "events": {"model": {"warnings": {"curve": curve}}}}
-    monkeypatch.setattr(alerts, "scored_run", lambda *_: SimpleNamespace(folder=tmp_path))
-    monkeypatch.setattr(alerts, "ScoreFiles", lambda _: SimpleNamespace(read=lambda: metrics))
+    monkeypatch.setattr(alerts, "scores_of", lambda *_: SimpleNamespace(metrics=metrics))
     issued = issue(tmp_path, FIRST, {"farm": 0.96})
     right = {10: 0.1, 50: 0.5, 95: 0.95}
     for per_cent, share in right.items():

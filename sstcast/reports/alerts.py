@@ -19,10 +19,9 @@ from sstcast.forecasting.forecast_events import place_events_in_forecast
 from sstcast.forecasting.heatwaves import RUNNING_DAY
 from sstcast.names import MODEL
 from sstcast.places.places import OUTLINES, Place, Places
-from sstcast.reports.how_good import scored_run
+from sstcast.reports.how_good import scores_of
 from sstcast.reports.page import open_forecast
 from sstcast.scores.decisions import PROBABILITIES
-from sstcast.scores.score_files import ScoreFiles
 from sstcast.storage.artefacts import atomic, check_intact, is_kept
 from sstcast.storage.paths import read_regular
 
@@ -146,14 +145,13 @@ def _line(alert: dict[str, Any], place: Place, horizon: int) -> str:
 
 def _worth(newest: Path, per_cent: int) -> str:
     """Return how many warnings from this probability on were right, by the scores of the forecast's run, or ""."""
-    if (run := scored_run(newest, open_forecast(newest))) is None:
+    if (scores := scores_of(newest, open_forecast(newest))) is None:
         return ""
-    metrics = ScoreFiles(run.folder).read()
-    curve = metrics.get("events", {}).get(MODEL, {}).get("warnings", {}).get("curve")
+    curve = scores.metrics.get("events", {}).get(MODEL, {}).get("warnings", {}).get("curve")
     position = int(np.argmin(abs(PROBABILITIES - per_cent / 100)))
     if curve is None or (wrong := curve["false_alarm_ratio"][position]) is None:
         return ""
-    years = "-".join(dict.fromkeys(day[:4] for day in metrics["test"]))
+    years = "-".join(dict.fromkeys(day[:4] for day in scores.metrics["test"]))
     return f"of warnings at {per_cent} % in single cells, {chance(1 - wrong)} were followed by one ({years})"
 
 
