@@ -43,7 +43,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.significance import Lengths, ratio
+from sstcast.scores.significance import DateBlocks, ratio
 from sstcast.storage.artefacts import atomic
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.forecast_task import fit
@@ -172,7 +172,7 @@ def curves(options: argparse.Namespace) -> None:
 
 def cells(errors: dict[str, list[float]], references: dict[str, list[float]]) -> str:
     """Return the ratios of the validation years and of the test years, the latter with its interval."""
-    block = Lengths.of(28, EVERY).block
+    block = DateBlocks.of(28, EVERY).block
     validation = np.mean(errors["validation"]) / np.mean(references["validation"])
     value, (low, high) = ratio(np.array(errors["test"]), np.array(references["test"]), block)
     return f"{validation:.4f} | {value:.4f} ({low:.4f}-{high:.4f})"
@@ -229,7 +229,7 @@ def simulated(options: argparse.Namespace) -> None:
     batch = windows.batch(torch.arange(len(windows)))
     target = batch.target.numpy().astype(float)
     last_days = np.arange(HISTORY - 1, HISTORY - 1 + EVERY * len(windows), EVERY)
-    block = Lengths.of(HORIZON, EVERY).block
+    block = DateBlocks.of(HORIZON, EVERY).block
 
     def by_date(forecast: NDArray[Any]) -> Errors:
         aligned = forecast.reshape(target.shape) if forecast.shape == target.shape else np.swapaxes(forecast, 1, 2)

@@ -45,7 +45,7 @@ from sstcast.names import DEGREES
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.significance import Lengths, ratio
+from sstcast.scores.significance import DateBlocks, ratio
 from sstcast.storage.artefacts import atomic
 from sstcast.training.cross_fitting import blocks_of_years
 from sstcast.training.forecast_task import fit, in_parts
@@ -382,7 +382,7 @@ def linear_errors(folds: list[Data]) -> list[dict[str, list[float]]]:
 
 def over(errors: list[list[float]], references: list[list[float]]) -> str:
     """Return the ratio of errors by fold and date: all, over dates, over folds, by fold, smallest detectable."""
-    value, (low, high) = ratio(np.concatenate(errors), np.concatenate(references), Lengths.of(28, EVERY).block)
+    value, (low, high) = ratio(np.concatenate(errors), np.concatenate(references), DateBlocks.of(28, EVERY).block)
     each = np.array([np.mean(one) / np.mean(other) for one, other in zip(errors, references, strict=True)])
     first, last = scipy.stats.t.interval(0.95, len(each) - 1, each.mean(), scipy.stats.sem(each))
     least = 2.8 * each.std(ddof=1) / np.sqrt(len(each))
@@ -469,7 +469,7 @@ def simulated(years: int = 40) -> None:
                 with torch.no_grad():
                     change = average.module(batch.history, batch.graph)
                 errors = (forecast + change - batch.target).square().mean((1, 2)).numpy()
-                value, (low, high) = ratio(errors, linear, Lengths.of(HORIZON, EVERY).block)
+                value, (low, high) = ratio(errors, linear, DateBlocks.of(HORIZON, EVERY).block)
                 texts.append(f"{value:.4f}, {low:.4f}-{high:.4f}")
         print(f"| {kind} | {' | '.join(texts)} |", flush=True)
 

@@ -23,9 +23,9 @@ import sstcast
 from sstcast.figures.curves import BAND_ALPHA, legend, style_axes, styles_of
 from sstcast.figures.sheets.sheet import marked
 from sstcast.names import DEGREES, SCORED_YEARS
-from sstcast.scores.score_files import ScoreFiles, part_of
+from sstcast.scores.saved_scores import SavedScores
+from sstcast.scores.score_files import part_of
 from sstcast.scores.significance import BETTER, verdict
-from sstcast.scores.summary import summarise_again
 
 REFERENCE = "trend climatology"
 SYSTEMS = ("local-memory-stencil", "multiscale ridge", "damped persistence", "recent climatology", "climatology")
@@ -34,8 +34,7 @@ LOSSES = {"mse": "Squared error", "crps": "CRPS", "rps": "RPS of thirds"}
 
 def main() -> None:
     folder, *images = map(Path, sys.argv[1:])
-    files = ScoreFiles(folder)
-    metrics = summarise_again(files, files.read(), REFERENCE)
+    metrics = SavedScores.read(folder).again(REFERENCE).metrics
     weeks = np.arange(1, 1 + -(-metrics["horizon"] // 7))
     own = {
         "mse": metrics["scores"][REFERENCE][DEGREES],

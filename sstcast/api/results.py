@@ -75,16 +75,17 @@ def evaluate(
     """
     from sstcast.forecasting.run_places import keep_places, places_for
     from sstcast.forecasting.transfer import transferred_run
-    from sstcast.names import BASELINES, LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
+    from sstcast.names import BASELINES, LINEAR_BASE, MODEL
     from sstcast.runs import Run
     from sstcast.scores.asked import Asked
     from sstcast.scores.evaluate import compare_runs, evaluate
     from sstcast.scores.summary import warn_of_implausible
+    from sstcast.scores.system_records import key_without
 
     given, also = read_places(asked.pop("places", ())), asked_of(**asked)
     reference, run = _reference(against), Run.open(expand_user(run))
     if isinstance(reference, Run):
-        without = (f"{WITHOUT_PREDICTOR}{name}" for name in run.config.data.predictors)
+        without = [key_without(name) for name in run.config.data.predictors]
         if reference.folder.name in (MODEL, LINEAR_BASE, *BASELINES, *without):
             raise SSTCastError(f"--against {reference.folder}: is named like a baseline; rename the folder")
     days = field_source(source, region=region)
@@ -372,11 +373,11 @@ def _again(
     """Compare with another reference, and add scores by third of an index to `metrics`, if either is given."""
     if index is None and reference is None:
         return metrics
+    from sstcast.scores.saved_scores import SavedScores
     from sstcast.scores.score_files import ScoreFiles
-    from sstcast.scores.summary import summarise_again  # imported late, as it imports PyTorch
 
     index = None if index is None else str(expand_user(index))
-    return summarise_again(ScoreFiles(folder), metrics, reference, index)
+    return SavedScores(ScoreFiles(folder), metrics).again(reference, index).metrics
 
 
 def _reference(against: Run | LoadedRun | Path | str) -> Run | str:

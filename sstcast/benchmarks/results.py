@@ -8,7 +8,6 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, FiniteFloat
 
-from sstcast.benchmarks.objectives import lower_is_better
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
 from sstcast.runs import Run
@@ -89,6 +88,8 @@ def tables_of(scores: Iterable[tuple[str, SplitScore]]) -> list[ScoreTable]:
     for name, score in scores:
         contests[score.dataset, score.split, score.metric, score.data.graphs][name].append(score)
     titles, tables = Counter(key[:3] for key in contests), []
+    if contests:
+        from sstcast.benchmarks.objectives import lower_is_better  # imported late, as it imports PyTorch
     for (dataset, split, metric, digest), by_name in contests.items():
         ranked = sorted(by_name.items(), key=lambda row: mean(score.test for score in row[1]))
         rows = [(name, _cells(runs)) for name, runs in ranked[:: 1 if lower_is_better(metric) else -1]]

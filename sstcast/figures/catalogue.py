@@ -22,7 +22,6 @@ from sstcast.figures.tables import comparisons
 from sstcast.names import (
     BASE_RATE,
     COVERED,
-    DEGREES,
     EVENT,
     LEVELS,
     MODEL,
@@ -149,7 +148,7 @@ def indices(results: Results) -> Iterator[Chart]:
     """Draw the mean of each box over the test days, and its correlation with the observed mean by lead."""
     for box, scores in results.metrics["indices"].items():
         names = list(dict.fromkeys([results.system, results.reference]))
-        tables = results.tables.sel(box=box, lead=scored_leads(results.metrics)[-1])
+        tables = results.scores.tables.sel(box=box, lead=scored_leads(results.metrics)[-1])
         index, observed = tables["index"], tables["observed_index"]
         if "system" in observed.dims:  # show all as anomalies from the climatology of the first
             own = observed.sel(system=results.system)
@@ -419,8 +418,8 @@ def _rmse_interval(results: Results) -> Any:
 
     The bootstrap gives the interval of a ratio, here of the mean squared error to a constant error of 1.
     """
-    error = results.tables["mse_by_date"].sel(units=DEGREES, system=results.system).transpose("init_time", "lead")
-    values = error.values.astype(float)
+    error = results.scores.errors.sel(system=results.system)
+    values = error.values
     if results.metrics["block_days"] is None:
         return np.full((values.shape[1], 2), np.nan)
     block, _, segments = date_blocks(error)

@@ -129,9 +129,10 @@ def _most_severe(results: Results) -> tuple[int, int, int, int] | None:
     largest cumulative intensity, also of its days up to a year before the first forecast and after the last. If
     there are none, it is that of all of which a day is forecast. Return None if there is none.
     """
-    starts, valid = results.tables["init_time"].values, results.tables["valid_time"].values
+    tables = results.scores.tables
+    starts, valid = tables["init_time"].values, tables["valid_time"].values
     sst = results.prepared.open_cube()["sst"].sel(time=slice(starts[0] - LONGEST_YEAR, valid.max() + LONGEST_YEAR))
-    sst = sst.where(results.tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull())
+    sst = sst.where(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull())
     limits = limits_of(results.prepared, *EXPECTED).transpose(..., "lat", "lon").stack(cell=("lat", "lon"))
 
     def daily(block: xr.DataArray) -> tuple[Array, Array]:

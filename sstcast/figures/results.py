@@ -15,7 +15,7 @@ from sstcast.figures.answers import label_of
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
 from sstcast.figures.sheets.sheet import first_system
-from sstcast.names import DAY, DEGREES
+from sstcast.names import DAY
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import in_tiles
 from sstcast.reading.days_of_year import on_days
@@ -24,6 +24,7 @@ from sstcast.reading.regrid import on_cells
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, kept, open_forecasts
 from sstcast.scores.metrics import skill
+from sstcast.scores.saved_scores import SavedScores
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import FDR
 from sstcast.scores.system_records import BASE, BASELINE, corrected, of_role
@@ -35,11 +36,10 @@ class Results:
     """Scores, and fields in degC over the whole box or over a `region` within it.
 
     Attributes:
-        scored: the folder of scores and its files.
+        scores: the scores as they were read, and `scored`, their folder.
         run: the run, or None for a scored file or a hindcast.
         name: the name of the run, the file or the hindcast.
         metrics: the contents of `metrics.json`.
-        tables: the contents of `scores.nc`, except the squared errors of each date.
         system: the main system: the model, or the best system of a hindcast.
         reference: the reference system.
         styles: the styles of the systems' curves.
@@ -56,13 +56,10 @@ class Results:
         if self.run is not None:
             evaluate(self.run, kept(self.run))
         self.scored, self.region = ScoreFiles(self.run.folder if self.run else folder), region
-        self.metrics: Scores = self.scored.read()
-        if self.run is None:
-            if self.metrics["kind"] == "run":
-                raise SSTCastError(f"{folder}: has no config.yaml, so its run is unknown; restore the file")
-            self.scored.check_weights(self.metrics)
-        with self.scored.open() as tables:
-            self.tables = tables.drop_vars("squared_error_by_week", errors="ignore").load()
+        self.scores = SavedScores(self.scored, self.scored.read()) if self.run else SavedScores.read(folder)
+        self.metrics: Scores = self.scores.metrics
+        if self.run is None and self.metrics["kind"] == "run":
+            raise SSTCastError(f"{folder}: has no config.yaml, so its run is unknown; restore the file")
         self.system, self.reference = first_system(self.metrics), str(self.metrics["reference"])
         self.styles = styles_of(self.metrics["systems"])
 
@@ -111,26 +108,21 @@ class Results:
         Weeks that no lead reaches are left out. `hatched` is a mask of the cells in which the skill is not
         significant. Raises SSTCastError if the forecasts do not cover the region.
         """
-        tables = self.tables.sel(units=DEGREES, drop=True)[["mse_by_cell", "bias_by_cell", "p_fdr"]]
-        cells = select_region(tables, self.region)
-        reference = reference or self.reference
-        reached = cells["mse_by_cell"].sel(system=system, drop=True).notnull().any(("lat", "lon"))
-        cells = cells.isel(week=reached.values)
-        error, base = (cells["mse_by_cell"].sel(system=name, drop=True) for name in (system, reference))
-        p_value = cells["p_fdr"].sel(compared=system, reference=reference, drop=True)
+        cells = select_region(self.scores.cells(system, reference or self.reference), self.region)
+        cells = cells.isel(week=cells["mse"].notnull().any(("lat", "lon")).values)
         return xr.Dataset(
             {
-                "rmse": error**0.5,
-                "bias": cells["bias_by_cell"].sel(system=system, drop=True),
-                "skill": skill(error, base),
-                "hatched": error.notnull() & ~(p_value <= FDR),
+                "rmse": cells["mse"] ** 0.5,
+                "bias": cells["bias"],
+                "skill": skill(cells["mse"], cells["mse_of_reference"]),
+                "hatched": cells["mse"].notnull() & ~(cells["p_value"] <= FDR),
             }
         )
 
     @cached_property
     def error(self) -> xr.DataArray:
         """The RMSE of each forecast over all leads, `(init_time)`."""
-        return self.tables["mse_by_date"].sel(units=DEGREES, system=self.system, drop=True).mean("lead") ** 0.5
+        return self.scores.errors.sel(system=self.system, drop=True).mean("lead") ** 0.5
 
     def case(self, name: str) -> int:
         """Return the position of the forecast called `name`: `best`, `median` or `worst` by its RMSE."""
@@ -157,7 +149,7 @@ class Results:
             with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
                 sst = open_forecasts(self.run)["sst"].isel(init_time=date).load()
         else:
-            sst = self._of_file.sst.sel(init_time=self.tables["init_time"].values[date]).mean("member").load()
+            sst = self._of_file.sst.sel(init_time=self.error["init_time"].values[date]).mean("member").load()
             sst = sst.assign_coords(valid_time=sst["init_time"] + sst["lead"] * DAY)
             sst = sst.where(sst.notnull().all("lead"))  # as in scores, a cell counts only if it has all leads
         (cube, anomalies), days = self.prepared.open(), sst["valid_time"]

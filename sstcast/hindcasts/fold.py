@@ -31,6 +31,7 @@ from sstcast.scores.joining import CONCAT_OPTIONS, join_systems
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
+from sstcast.scores.system_records import RUN
 from sstcast.scores.systems import ScoredSystem, forecast_file
 from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
@@ -107,7 +108,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
             RECIPE: as_text(recipe),
         }
         system, spread = system_of(run, prepared), calibrated(run, prepared)
-        systems = {name: ScoredSystem(system, spread, len(run.members), is_run=True)}
+        systems = {name: ScoredSystem(system, spread, len(run.members), role=RUN)}
         with forecast_file(part_file(run), run, truth, **attributes) as keep:
             tables = verify(Scene(truth, systems, asked, references=False), name, keep, tells=False)
         tables = described_tables(tables, truth).assign_attrs({RECIPE: as_text(score_recipe)})

@@ -23,7 +23,7 @@ from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
-from sstcast.scores.significance import Lengths
+from sstcast.scores.significance import DateBlocks
 from sstcast.scores.system_records import BASELINE, record
 from sstcast.storage.artefacts import check_own, digest, read_recipe
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
@@ -336,7 +336,7 @@ class Plan:
         data, every = config.data, self.protocol.every
         first, last = data.splits.test
         starts = max(0, -(-((last - first).days + 1 - data.history - data.horizon) // every))
-        block = Lengths.of(data.horizon, every).block
+        block = DateBlocks.of(data.horizon, every).block
         needed = block * (2 if len(self.protocol.folds) == 1 else 1)
         if starts < needed:
             raise SSTCastError(

@@ -24,7 +24,7 @@ from sstcast.progress import tracked
 from sstcast.reading.raw import FIRST_DAY
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.significance import Lengths, diebold_mariano, ratio
+from sstcast.scores.significance import DateBlocks, diebold_mariano, ratio
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
 from sstcast.storage.artefacts import check_intact, digest, locked, write_json
@@ -253,7 +253,7 @@ def saving_interval(errors: Any, references: Any, horizon: int) -> Interval | No
     It is None for fewer than two blocks.
     """
     error, reference = np.mean(errors, axis=0), np.mean(references, axis=0)
-    _, (low, high) = ratio(error, reference, Lengths.of(horizon, 1).block)
+    _, (low, high) = ratio(error, reference, DateBlocks.of(horizon, 1).block)
     return None if np.isnan(low) else (float(1 - high), float(1 - low))
 
 
@@ -276,7 +276,7 @@ def gain_significance(results: ErrorsBySystem, horizon: int) -> tuple[Interval, 
     ):
         return None
     difference = np.mean(with_node, axis=0) - np.mean(without_node, axis=0)
-    return interval, float(diebold_mariano(difference, Lengths.of(horizon, 1).lags))
+    return interval, float(diebold_mariano(difference, DateBlocks.of(horizon, 1).lags))
 
 
 def _collect(table: Table5, file: ErrorFile) -> ErrorsBySystem:

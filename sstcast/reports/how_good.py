@@ -12,8 +12,10 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.loaded_run import is_of_own_ocean
 from sstcast.names import MODEL
 from sstcast.runs import Run
-from sstcast.scores.score_files import ScoreFiles, best_climatology, errors_of
+from sstcast.scores.saved_scores import SavedScores
+from sstcast.scores.score_files import best_climatology, errors_of
 from sstcast.storage.artefacts import RECIPE, digest
+from sstcast.types import Scores
 
 WIDTH, HEIGHT = 420, 190  # of the drawing of errors, in its units
 LEFT, RIGHT, TOP, BOTTOM = 34, 8, 8, 36  # margins
@@ -26,8 +28,8 @@ CURVE_STYLES = {  # of the curve in a column of verification.csv
 }
 
 
-def scored_run(file: Path, forecast: xr.Dataset) -> Run | None:
-    """Return the run in whose folder a forecast of its own ocean lies, if the same weights have scores."""
+def scores_of(file: Path, forecast: xr.Dataset) -> SavedScores | None:
+    """Return the scores of the run in whose folder a forecast of its own ocean lies, if its weights made it."""
     for run in (Run(file.parent), Run(file.parent.parent)):
         if not (run.config_file.exists() and run.metrics.exists()):
             continue
@@ -35,15 +37,12 @@ def scored_run(file: Path, forecast: xr.Dataset) -> Run | None:
             weights = json.loads(forecast.attrs[RECIPE])["checkpoints"]
             is_own = is_of_own_ocean(forecast, run) and weights == [digest(of.best) for of in run.members]
             if is_own:
-                scored = ScoreFiles(run.folder)
-                scored.check_weights(scored.read())
-                return run
+                return SavedScores.read(run.folder)
     return None
 
 
-def how_good(run: Run) -> str:
+def how_good(metrics: Scores) -> str:
     """Return a sentence on the scores of a run: RMSE after a week beside climatology, and what intervals held."""
-    metrics = ScoreFiles(run.folder).read()
     lead = min(7, metrics["horizon"])
     names = (MODEL, best_climatology(metrics))
     rmse, of_climatology = (errors_of(metrics, name)["by_lead"]["rmse"][lead - 1] for name in names)

@@ -16,7 +16,7 @@ from sstcast.names import DEFAULT_REFERENCE, STANDARDISED
 from sstcast.reports.images import write_page
 from sstcast.runs import Run
 from sstcast.scores.leaderboard import Contest, LeaderboardEntry, SeedMean, leaderboard_columns
-from sstcast.scores.score_files import ScoreFiles
+from sstcast.scores.saved_scores import SavedScores
 from sstcast.storage.artefacts import atomic, check_own
 from sstcast.storage.paths import below
 
@@ -72,8 +72,7 @@ def other_sheets(folder: Path) -> list[Sheet]:
     scored = {file.parent for file in below(folder, "scores.nc")}
     for found in sorted(hindcasts | {of for of in scored if not Run(of).config_file.exists()}):
         try:
-            metrics = ScoreFiles(found).read()
-            ScoreFiles(found).check_weights(metrics)
+            metrics = SavedScores.read(found).metrics
         except SSTCastError as error:
             LOG.warning(f"left out: {error}")
             continue

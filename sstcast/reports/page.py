@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.fields import FILLED
 from sstcast.reading.daily_field import short_hash
 from sstcast.reading.grid import eastward
-from sstcast.reports.how_good import drawing_of_errors, how_good, scored_run
+from sstcast.reports.how_good import drawing_of_errors, how_good, scores_of
 from sstcast.runs import Run
 from sstcast.storage.artefacts import (
     RECIPE,
@@ -71,8 +71,8 @@ def write_forecast_page(
     page = unlinked(page) if out is None else followed(page)
     forecast = open_forecast(file)
     recipe = {"forecast": fingerprint(file), "region": region, "sstcast": __version__}
-    if (run := scored_run(file, forecast)) is not None:
-        recipe |= {"scores": digest(run.metrics)}
+    if (scores := scores_of(file, forecast)) is not None:
+        recipe |= {"scores": digest(scores.files.metrics)}
     if verified is not None and not verified.empty:
         recipe |= {"verified": short_hash(verified.to_csv(float_format="%.4f"))}
     with locked(page):
@@ -82,7 +82,7 @@ def write_forecast_page(
             raise SSTCastError(f"--out {page}: exists and is not a forecast page; delete it or name another file")
         from sstcast.reports.page_contents import write_contents  # imported late: drawing takes a second to import
 
-        good = "" if run is None else how_good(run)
+        good = "" if scores is None else how_good(scores.metrics)
         drawing = drawing_of_errors(verified) if "verified" in recipe and verified is not None else ""
         write_contents(page, recipe, file, forecast.isel(init_time=-1), region, largest, good, drawing)
     return page, True

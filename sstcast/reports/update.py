@@ -29,7 +29,7 @@ from sstcast.ocean.filled_days import may_begin
 from sstcast.places.places import Places
 from sstcast.reading.gaps import CUT, GapRule
 from sstcast.reading.reading import open_region
-from sstcast.reports.how_good import scored_run
+from sstcast.reports.how_good import scores_of
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
@@ -125,7 +125,7 @@ def update(
         *([told_of_cut(last, cut)] if cut else []),
         "" if scores.empty else _in_words(scores),
     ]
-    if is_first and scored_run(newest, open_forecast(newest)) is None:
+    if is_first and scores_of(newest, open_forecast(newest)) is None:
         parts.append(f"`sstcast evaluate {run.folder}`, run once, lets the page say how good its forecasts are")
     lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
     if new:

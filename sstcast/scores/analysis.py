@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import dask.array as da
@@ -21,7 +21,6 @@ from sstcast.names import DEGREES, STANDARDISED
 from sstcast.ocean.filled_days import check_test_dates, is_known
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index, to_tiles
-from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.predictors.predictors import predictors_in
 from sstcast.progress import tracked
 from sstcast.reading.days_of_year import on_days
@@ -30,7 +29,10 @@ from sstcast.scores.metrics import small_scales
 from sstcast.scores.significance import DATES_AT_ONCE
 from sstcast.storage.scratch import in_scratch, parts, release, scratch_array
 from sstcast.training.data_record import check_data
-from sstcast.types import Array
+from sstcast.types import Array, Mask
+
+if TYPE_CHECKING:
+    from sstcast.ocean.windows import Windows
 
 BLOCK_ELEMENTS = 2**21  # elements of one field in memory: 8 MiB
 MOST_FORECASTS = 1.5  # largest number of forecasts made for each that is scored, where dates are left out
@@ -46,6 +48,11 @@ class Observed(NamedTuple):
     scale: Array  # degC per standardised unit
     limit: Array  # heatwave threshold minus climatology, in degC, NaN where no event is defined
     lowest: Array | None  # freezing point minus climatology, in degC, -inf where none is known; None if nowhere
+
+    @property
+    def defined(self) -> Mask:
+        """Whether an event is defined, also on land, where nothing is scored."""
+        return np.isfinite(self.limit)
 
     def at(self, starts: slice) -> "Observed":
         """Return the observations on the days forecast from some of the dates."""
@@ -77,7 +84,7 @@ class Analysis:
     """
 
     prepared: Prepared
-    windows: Windows
+    windows: "Windows"
     ocean: NDArray[np.bool_]
     anomalies: xr.Dataset
     cube: xr.Dataset
@@ -107,6 +114,8 @@ class Analysis:
         `base`, by default the same, defines the heatwave thresholds. Raises SSTCastError if the stores do not
         exist, or no date is left.
         """
+        from sstcast.ocean.windows import cut_windows  # imported late, as it imports PyTorch
+
         data, (cube, anomalies) = prepared.data, prepared.open()
         windows, left_out = cut_windows(anomalies, data, split).thinned(every), 0
         if split == "test":
@@ -198,6 +207,8 @@ class Analysis:
 
         Where dates between them are left out, they are for these, too (see `of_dates`).
         """
+        from sstcast.ocean.windows import with_earlier
+
         windows = replace(self.windows, at=self.windows.at[dates])
         days = slice(windows.at[0], windows.at[-1] + windows.history)
         field = ("time", "lat", "lon")

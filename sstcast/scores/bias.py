@@ -16,7 +16,7 @@ from sstcast.forecasting.system import ForecastSystem
 from sstcast.names import BIAS_REMOVED, DAY
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year, on_days
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.system_records import CORRECTED
+from sstcast.scores.system_records import CORRECTED, key_corrected
 from sstcast.scores.systems import ScoredSystem
 from sstcast.storage.scratch import release, scratch_array
 from sstcast.types import Array
@@ -88,7 +88,7 @@ def shares_of_errors(init_times: NDArray[np.datetime64], lead: int) -> NDArray[n
 def without_bias(systems: Mapping[str, ScoredSystem], truth: Analysis) -> dict[str, ScoredSystem]:
     """Return the systems minus their mean errors, by new names. They keep their spread."""
     return {
-        f"{name}{BIAS_REMOVED}": scored._replace(
+        key_corrected(name): scored._replace(
             system=BiasRemoved(scored.system, truth), role=CORRECTED, of=name, label=None
         )
         for name, scored in systems.items()

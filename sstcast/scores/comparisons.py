@@ -9,13 +9,13 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
-from sstcast.names import DAY, INIT_TIME, SEASONS, THIRDS
+from sstcast.names import INIT_TIME, SEASONS, THIRDS
 from sstcast.ocean.lead_weeks import week_starts
 from sstcast.scores.significance import (
     CONFIDENCE,
     FDR,
     Bootstrap,
-    Lengths,
+    DateBlocks,
     compare_cells,
     diebold_mariano,
     sentence,
@@ -212,31 +212,11 @@ def _over_folds_or_none(ratios: Array) -> Scores | None:
     return None if None in found["interval"] else found
 
 
-class DateBlocks(NamedTuple):
-    """How initial dates form the blocks of a bootstrap.
-
-    Attributes:
-        block: the number of dates in a block.
-        lags: the number of dates over which errors count as correlated.
-        segments: the number of dates in each segment, over whose ends no block or lag reaches.
-    """
-
-    block: int
-    lags: int
-    segments: tuple[int, ...]
-
-
 def date_blocks(tables: xr.Dataset | xr.DataArray, days: int | None = None) -> DateBlocks:
-    """Return the blocks of the initial dates of some tables.
-
-    A fold is a segment, and has several if dates are further apart than a block is long, as in files of one season
-    a year. A block has so many `days`, by default three times those over which errors of the leads are correlated.
-    """
+    """Return the blocks of the initial dates of some tables, which have `days`, by default as long as needed."""
     dates, folds = tables[INIT_TIME].values, tables["fold"].values
-    every = spacing(dates)
-    block, lags = Lengths.of(tables.sizes["lead"], every) if days is None else Lengths(-(-days // every), 1)
-    ends = np.flatnonzero((folds[1:] != folds[:-1]) | (np.diff(dates) > block * every * DAY))
-    return DateBlocks(block, lags, tuple(np.diff([-1, *ends, len(dates) - 1]).tolist()))
+    horizon = tables.sizes["lead"] if days is None else days  # sums over leads have none
+    return DateBlocks.of(horizon, spacing(dates), dates, folds, days)
 
 
 def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:

@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.extremes.above import exceeds
+from sstcast.forecasting.above import chance_above
 from sstcast.names import LEVELS
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.types import Array
+
+if TYPE_CHECKING:
+    import torch
 
 PIT_BINS = 20  # in the PIT histogram
 HALF_RESOLUTION = 0.005  # degC, half of the resolution of OISST
@@ -27,7 +31,10 @@ class Gaussian:
         state: whether a cell is in a heatwave when the forecast begins. It broadcasts against `mean`.
         lowest: the value below which the distribution is clipped, its freezing point, -inf where there is none. If
             None, nothing is clipped. The array has the shape of `mean`.
+        shares: 1, because its probabilities are no shares of members.
     """
+
+    shares = 1
 
     def __init__(
         self, mean: Array, spread: Array, state: NDArray[np.bool_] | bool = False, lowest: Array | None = None
@@ -38,10 +45,16 @@ class Gaussian:
         self._crps: Array | None = None
         self._farther: torch.Tensor | None = None
 
+    def chance_above(self, limit: Array | np.float32) -> Array:
+        """Return the probability of values above a limit, which broadcasts against the mean."""
+        return chance_above(self.mean, self.spread, limit, self.lowest)
+
     # The operations below work in place, because new memory for a block takes as long as the arithmetic.
-    def _standard(self, truth: Array) -> tuple[torch.Tensor, torch.Tensor]:
+    def _standard(self, truth: Array) -> "tuple[torch.Tensor, torch.Tensor]":
         """Return the standardised error `z` and `2 Phi(z) - 1`, cached for the next call with the same truth."""
         if truth is not self._truth:
+            import torch  # imported late, as it takes a second
+
             z = torch.from_numpy(np.ascontiguousarray(self.mean - truth)).div_(torch.from_numpy(self.spread))
             self._truth, self._last = truth, (z, (z * np.sqrt(0.5)).erf_())
             self._crps = self._farther = None
@@ -57,6 +70,8 @@ class Gaussian:
         >>> round(float(at_its_mean[0]), 4)
         0.2337
         """
+        import torch
+
         z, within = self._standard(truth)
         if self._crps is None and self.lowest is not None:
             self._crps = clipped_crps(self.mean, self.spread, truth, self.lowest)
@@ -105,9 +120,30 @@ class Gaussian:
     @cached_property
     def _share_below(self) -> Array:
         """The probability of the lowest value of a clipped distribution."""
+        import torch
+
         assert self.lowest is not None
         limit = np.asarray((self.lowest - self.mean) / self.spread, float)
         return torch.special.ndtr(torch.from_numpy(np.maximum(limit, FARTHEST))).numpy()
+
+
+class Members(NamedTuple):
+    """Members that are equally likely, so that probabilities are shares of them.
+
+    Attributes:
+        values: the members, `[M, ...]`.
+    """
+
+    values: Array
+
+    @property
+    def shares(self) -> int:
+        """The number of members of which probabilities are shares."""
+        return len(self.values)
+
+    def chance_above(self, limit: Array | np.float32) -> Array:
+        """Return the share of the members above a limit, which broadcasts against each of them."""
+        return exceeds(self.values, limit).mean(0, np.float32)
 
 
 def at_lowest(truth: Array, lowest: Array) -> NDArray[np.bool_]:
@@ -127,6 +163,8 @@ def clipped_crps(mean: Array, spread: Array, truth: Array, lowest: Array) -> Arr
     >>> round(float(score[0]), 4)
     0.1168
     """
+    import torch
+
     clipped_truth = np.maximum(truth, lowest)
     score = Gaussian(mean, spread).crps(clipped_truth)
     limit = torch.from_numpy(np.maximum((lowest - mean) / spread, FARTHEST).astype(np.float32))
@@ -141,8 +179,8 @@ def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:
 
     It is `mean |x - truth| - mean |x - x'| / 2` over members x and pairs of members (Gneiting and Raftery 2007,
     JASA 102, eq. 21). The `fair` score omits pairs of a member with itself from the second mean, so that its
-    expected value does not depend on the size of the ensemble (Ferro 2014, QJRMS 140). It needs at least two
-    members. The sum over pairs is computed from the sorted members, which needs memory for M values per element
+    expected value does not depend on the size of the ensemble (Ferro 2014, QJRMS 140). That of a single member is
+    NaN. The sum over pairs is computed from the sorted members, which needs memory for M values per element
     instead of M * M.
 
     >>> members, truth = np.array([0.0, 2.0]), np.float64(0)
@@ -151,6 +189,8 @@ def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:
     """
     count = len(members)
     distance = np.abs(members - truth).mean(0)
+    if fair and count == 1:
+        return np.full_like(distance, np.nan)
     signs = 2 * np.arange(count, dtype=members.dtype) - (count - 1)  # additions minus subtractions, sorted members
     pairs = np.tensordot(signs, np.sort(members, axis=0), 1)
     score: Array = distance - pairs / (count * (count - 1 if fair else count))

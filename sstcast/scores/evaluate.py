@@ -18,6 +18,7 @@ from sstcast.predictors.predictors import count_lacking
 from sstcast.reading.daily_field import source_of
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
+from sstcast.scores.saved_scores import SavedScores
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.system_records import BASELINE, UNKNOWN, record, shown_names
@@ -182,14 +183,11 @@ def compare_runs(run: Run, other_run: Run) -> dict[str, Any]:
 
     Raises SSTCastError if the runs do not forecast the same days of the same ocean.
     """
-    from sstcast.scores.summary import compare_models
-
     keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days have different values"}
     check_same(run, other_run, keys, digests, "compare runs that forecast the same days of the same ocean")
-    for compared_run in (run, other_run):
-        evaluate(compared_run, kept(compared_run))
-    with ScoreFiles(run.folder).open() as tables, ScoreFiles(other_run.folder).open() as other_tables:
-        return compare_models(tables, other_tables, run.labels_beside(other_run))
+    runs = run, other_run
+    own, other = (SavedScores(ScoreFiles(of.folder), evaluate(of, kept(of))[0]) for of in runs)
+    return own.compare(other, run.labels_beside(other_run))
 
 
 def check_same(run: Run, other_run: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:

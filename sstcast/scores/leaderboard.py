@@ -27,10 +27,10 @@ from sstcast.names import DEFAULT_REFERENCE, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, LossComparison, on_common_dates
 from sstcast.scores.metrics import METRICS, columns
-from sstcast.scores.parts import in_degrees
-from sstcast.scores.score_files import ScoreFiles, WeightsOf, weights_there
+from sstcast.scores.saved_scores import SavedScores, WeightsOf, weights_there
 from sstcast.scores.system_records import BASE, BASELINE, WITHOUT, distinct, of_role
 from sstcast.storage.paths import below
+from sstcast.types import Scores
 
 MOST_NAMED = 10  # runs that are not evaluated
 
@@ -71,20 +71,17 @@ class EvaluatedRun:
     name: str
     config: RunConfig
     seeds: list[int]  # of its members; none of a linear system
-    metrics: dict[str, Any]
+    metrics: Scores
     errors: xr.DataArray
 
     @classmethod
     def read(cls, folder: Path, name: str, weights_of: WeightsOf) -> "EvaluatedRun":
         """Read a run. Raises SSTCastError if its scores are damaged, from another version or of other weights."""
-        run, metrics = Run(folder), ScoreFiles(folder).read()
-        ScoreFiles(folder).check_weights(metrics, weights_of)
+        run, scores = Run(folder), SavedScores.read(folder, weights_of)
         config = run.config
         is_linear = config.model.name in LINEAR
         seeds = [] if is_linear else [member.config.training.seed for member in run.members]
-        with ScoreFiles(folder).open() as tables:
-            errors = on_common_dates(in_degrees(tables, "mse").load())
-        return cls(name, config, seeds, metrics, errors)
+        return cls(name, config, seeds, scores.metrics, on_common_dates(scores.errors))
 
     @property
     def contest(self) -> tuple[str, ...]:

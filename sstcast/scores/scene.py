@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -15,11 +16,15 @@ from sstcast.names import DAY, EVENT, EXCEEDANCE, REFERENCES
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.asked import NOTHING, Asked
+from sstcast.scores.distributions import Gaussian, Members
 from sstcast.scores.scored_days import with_margin
 from sstcast.scores.significance import spacing
-from sstcast.scores.systems import ScoredSystem
+from sstcast.scores.system_records import RUN
 from sstcast.storage.scratch import release, scratch_array
 from sstcast.types import Array, Mask
+
+if TYPE_CHECKING:
+    from sstcast.scores.systems import ScoredSystem
 
 TRAJECTORIES = WORD  # scores use as many as one word has bits
 EVERY = 3  # days from one initial date to the next whose forecasts of heatwaves are scored
@@ -42,8 +47,8 @@ class Block:
         standardised: the anomalies of the members in standardised units, `[member, starts, lead, tile, N]`.
         members: the same in degC.
         mean: the mean of `members`, `[starts, lead, tile, N]`.
-        spread: standard deviation of the Gaussian about the mean in degC, of the same shape. If None, the members
-            alone are the distribution.
+        spread: standard deviation of the Gaussian about the mean in degC, of the same shape, 1 on land. None
+            without a spread model.
         present: the numbers of the members among all members of the system.
     """
 
@@ -60,11 +65,6 @@ class Block:
         """The positions of the initial dates."""
         return self.observed.dates
 
-    @property
-    def shares(self) -> int:
-        """The number of members of which probabilities are shares, 1 with a spread."""
-        return len(self.members) if self.spread is None else 1
-
 
 @dataclass(frozen=True)
 class Scene:
@@ -78,7 +78,7 @@ class Scene:
     """
 
     truth: Analysis
-    systems: Mapping[str, ScoredSystem]
+    systems: Mapping[str, "ScoredSystem"]
     asked: Asked = NOTHING
     references: bool = True
 
@@ -102,6 +102,11 @@ class Scene:
         return {name: Trajectories(correlation, TRAJECTORIES) for name, correlation in self.correlations.items()}
 
     @property
+    def runs(self) -> list[str]:
+        """The names of the systems that are runs, whose forecasts `sstcast forecast` may refuse."""
+        return [name for name, system in self.systems.items() if system.role == RUN]
+
+    @property
     def probabilistic(self) -> list[str]:
         """The names of the systems whose forecasts are distributions, of a spread or of members."""
         return [name for name, system in self.systems.items() if system.has_probabilities]
@@ -111,13 +116,19 @@ class Scene:
         """The names of the systems and references that give probabilities of events."""
         return [*self.probabilistic, *(REFERENCES if self.references else ())]
 
-    def has_probabilities(self, block: Block) -> bool:
-        """Return whether the forecasts of a system in a block give probabilities of events.
+    def distribution(self, block: Block) -> Gaussian | Members | None:
+        """Return the distribution that a system forecasts in a block, or None if it forecasts none.
 
-        A single member of several, on a date that lacks the others, gives none.
+        It is a Gaussian in degC above the climatology, clipped at the freezing point, or without a spread model
+        the members. The only member of a file gives probabilities of 0 and 1. A single member of several, on a
+        date that lacks the others, gives none.
         """
-        alone = block.shares == 1 and block.spread is None and self.systems[block.system].members > 1
-        return self.systems[block.system].has_probabilities and not alone
+        system = self.systems[block.system]
+        if not system.has_probabilities:
+            return None
+        if block.spread is not None:
+            return Gaussian(block.mean, block.spread, lowest=block.observed.lowest)
+        return None if len(block.members) == 1 < system.members else Members(block.members)
 
     @cached_property
     def heatwaves(self) -> "ObservedHeatwaves | None":

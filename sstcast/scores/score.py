@@ -17,7 +17,6 @@ from sstcast.geo import Box
 from sstcast.log import LOG
 from sstcast.names import (
     BASELINES,
-    BIAS_REMOVED,
     DAY,
     DEFAULT_REFERENCE,
     LINEAR_BASE,
@@ -48,7 +47,7 @@ from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, comparison, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.summary import assemble
-from sstcast.scores.system_records import AGAINST, CORRECTED, RUN, corrected, of_role, record
+from sstcast.scores.system_records import AGAINST, CORRECTED, RUN, corrected, key_corrected, of_role, record
 from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.time_means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.verify import verify
@@ -203,7 +202,7 @@ def _score(
         LOG.info(f"{path}: {notes[-1]}")
     verified = verify(Scene(truth, systems, asked), path.name)
     of_file = record(RUN, model="forecasts of a file", members=found.sst.sizes["member"], trained_on=None)
-    records = {name: scored.record for name, scored in systems.items()} | {MODEL: of_file}
+    records = {name: of_file if name == MODEL else scored.record for name, scored in systems.items()}
     tables, metrics = assemble(
         join_folds([verified]),
         ([MODEL, *of_role(records, CORRECTED, MODEL)], [name for name in systems if name != MODEL]),
@@ -235,11 +234,9 @@ def _score(
 def _name(folder: Path, taken: Collection[str]) -> str:
     """Return the name of a run in tables: that of its folder, or its path if another row has that name."""
     reserved = {*taken, *BASELINES, LINEAR_BASE, TRUTH, *REFERENCES, SCORED_YEARS}
-    keys = {f"{name}{suffix}" for name in reserved for suffix in ("", BIAS_REMOVED)}
+    keys = {*reserved, *map(key_corrected, reserved)}
     names = (folder.name, str(folder))
-    return [*(name for name in names if keys.isdisjoint((name, f"{name}{BIAS_REMOVED}"))), str(folder.resolve())][
-        0
-    ]
+    return [*(name for name in names if keys.isdisjoint((name, key_corrected(name)))), str(folder.resolve())][0]
 
 
 def data_to_score(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], horizon: int) -> DataConfig:

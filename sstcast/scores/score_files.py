@@ -1,8 +1,7 @@
 """The score files `metrics.json` and `scores.nc`, which runs, hindcasts and scored files share."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -10,10 +9,10 @@ from typing import Any, TypeGuard
 import xarray as xr
 
 from sstcast._version import __version__
-from sstcast.config import COMBINATION, DataConfig
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
-from sstcast.names import BASELINES, DEGREES, MODEL
+from sstcast.names import BASELINES, DEGREES
 from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
@@ -43,7 +42,6 @@ VALUES = {  # of all scores, and their mappings
     *("ocean_cells", "notes", "reference", "climate"),
 }
 MAPPINGS = ("systems", "scores", "probabilities", "heatwaves", "indices", "ensemble", "ratios")
-WeightsOf = Callable[[Run], str]
 VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # kinds of scores, and the commands for them
 
 
@@ -53,19 +51,6 @@ def _is_whole(metrics: Any) -> TypeGuard[Scores]:
         return False
     mappings = [metrics.get(key) for key in MAPPINGS]
     return all(isinstance(of, dict) for of in mappings) and metrics["scores"].keys() <= metrics["systems"].keys()
-
-
-def _parts_below(run: Run) -> dict[Run, str]:
-    """Return the parts of a combination, and theirs, with their digests when they were combined."""
-    parts = run.part_digests if run.config_file.exists() else {}
-    return parts | {run: digest for part in parts for run, digest in _parts_below(part).items()}
-
-
-def weights_there(run: Run) -> str:
-    """Return the digest of a run's weights, or nothing if it has none."""
-    with suppress(FileNotFoundError):
-        return run.digest
-    return ""
 
 
 @dataclass(frozen=True)
@@ -125,44 +110,14 @@ class ScoreFiles:
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             current = False
         if not current:
-            raise SSTCastError(f"{self.metrics}: missing, damaged or from another version; {self._remedy}")
-        check_intact(self.metrics, self._remedy)
+            raise SSTCastError(f"{self.metrics}: missing, damaged or from another version; {self.remedy}")
+        check_intact(self.metrics, self.remedy)
         return metrics
-
-    def check_weights(self, metrics: Mapping[str, Any], weights_of: WeightsOf = weights_there) -> None:
-        """Raise SSTCastError if a run has been trained since it was scored.
-
-        It is the run of these scores or a part of it, a run of the hindcast, or one that a file was compared with.
-        Weights that are not there do not tell.
-
-        Args:
-            metrics: the contents of `metrics.json`.
-            weights_of: `weights_there`, or what keeps its answers.
-        """
-        for run, found, expected in self._weights(metrics, weights_of):
-            if all(found) and sorted(found) != sorted(expected):
-                raise SSTCastError(f"{run.folder}: has been trained since it was scored; {self._remedy}")
-
-    def _weights(
-        self, metrics: Mapping[str, Any], weights_of: WeightsOf
-    ) -> Iterator[tuple[Run, list[str], list[str]]]:
-        """Yield the runs that were scored, the weights that they have, and those that were scored."""
-        scored, own = metrics[RECIPE], Run(self.folder)
-        runs = {Run(Path(folder)): weights for folder, weights in scored.get("against", {}).items()}
-        if "weights" in scored:
-            is_combination = metrics["systems"][MODEL]["model"] == COMBINATION
-            runs = {own: scored["weights"]} | (_parts_below(own.trained) if is_combination else {})
-        for run, weights in runs.items():
-            yield run, [weights_of(run)], [weights]
-        for system, folds in scored.get("runs", {}).items():
-            for fold, members in folds.items():
-                run = Run(self.folder / system / fold)
-                yield run, [*map(weights_of, run.members)], members
 
     def open(self) -> xr.Dataset:
         """Open the statistics lazily. Raises SSTCastError if they are damaged or have changed."""
-        check_intact(self.tables, self._remedy)
-        return open_netcdf(self.tables, f"delete it; {self._remedy}", chunked=True)
+        check_intact(self.tables, self.remedy)
+        return open_netcdf(self.tables, f"delete it; {self.remedy}", chunked=True)
 
     def write(
         self,
@@ -191,7 +146,8 @@ class ScoreFiles:
         return contents
 
     @property
-    def _remedy(self) -> str:
+    def remedy(self) -> str:
+        """What makes the scores again, in the words of an error."""
         if Run(self.folder).config_file.exists():
             return f"run `sstcast evaluate {self.folder}`"
         return "run the same `sstcast score` or `sstcast hindcast` again"

@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
-from sstcast.names import INIT_TIME
+from sstcast.names import DAY, INIT_TIME
 from sstcast.progress import tracked
 from sstcast.storage.scratch import in_scratch, release
 from sstcast.types import Array
@@ -35,26 +35,55 @@ def correlated_days(horizon: int) -> int:
     return max(horizon, 14)
 
 
-class Lengths(NamedTuple):
-    """The length of a bootstrap block, and the lags over which errors count as correlated, in dates."""
-
-    block: int
-    lags: int
-
-    @classmethod
-    def of(cls, horizon: int, every: int) -> "Lengths":
-        """Return the lengths for dates `every` days apart.
-
-        A block is three times as long as errors are correlated, so most of the correlation lies within blocks.
-        """
-        days = correlated_days(horizon)
-        return cls(-(-3 * days // every), -(-days // every))
-
-
 def spacing(dates: NDArray[np.datetime64]) -> int:
     """Return the median number of days between initial dates, or 1 if there is only one date."""
     gaps = np.diff(dates) / np.timedelta64(1, "D")
     return max(1, round(float(np.median(gaps)))) if len(gaps) else 1
+
+
+class DateBlocks(NamedTuple):
+    """How initial dates form the blocks of a bootstrap.
+
+    Attributes:
+        block: the number of dates in a block.
+        lags: the number of dates over which errors count as correlated.
+        segments: the number of dates in each segment, over whose ends no block or lag reaches. Without any, all
+            dates are one segment.
+    """
+
+    block: int
+    lags: int
+    segments: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        horizon: int,
+        every: int,
+        dates: NDArray[np.datetime64] | None = None,
+        folds: NDArray[Any] | None = None,
+        days: int | None = None,
+    ) -> "DateBlocks":
+        """Return the blocks of initial dates.
+
+        A block is three times as long as errors are correlated, so most of the correlation lies within blocks. A
+        fold is a segment, and has several if dates are further apart than a block is long, as in files of one
+        season a year.
+
+        Args:
+            horizon: the number of days ahead.
+            every: days from one initial date to the next.
+            dates: the initial dates, by default so many days apart throughout.
+            folds: the fold of each.
+            days: the number of days in a block of errors that are not correlated, instead.
+        """
+        block, lags = -(-3 * correlated_days(horizon) // every), -(-correlated_days(horizon) // every)
+        if days is not None:
+            block, lags = -(-days // every), 1
+        if dates is None or folds is None:
+            return cls(block, lags)
+        ends = np.flatnonzero((folds[1:] != folds[:-1]) | (np.diff(dates) > block * every * DAY))
+        return cls(block, lags, tuple(np.diff([-1, *ends, len(dates) - 1]).tolist()))
 
 
 @cache

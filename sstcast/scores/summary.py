@@ -27,24 +27,19 @@ from sstcast.names import (
 )
 from sstcast.ocean.filled_days import shares_on
 from sstcast.ocean.prepared import Prepared
-from sstcast.places.point_observations import ENTRY
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
 from sstcast.scores.asked import Asked
 from sstcast.scores.comparisons import (
-    MEAN_SQUARED_ERROR,
     LossComparison,
     date_blocks,
     json_numbers,
     known_systems,
     on_common_dates,
     shares,
-    tests_by_cell,
 )
-from sstcast.scores.indices import thirds
 from sstcast.scores.kinds import KINDS
 from sstcast.scores.parts import in_degrees
-from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import spacing
 from sstcast.scores.system_records import CORRECTED, Records, climatologies, corrected, of_role, run_itself
 from sstcast.types import Scores
@@ -177,38 +172,6 @@ def summarise(tables: xr.Dataset, reference: str, systems: Records, itself: str 
         scores |= kind.section(tables, reference)
     known = reference, climate, lowest_error(tables, climates)
     return scores | {"ratios": _ratios(tables, known, systems, itself)}
-
-
-def summarise_again(
-    scored: ScoreFiles, metrics: Scores, reference: str | None = None, index: str | None = None
-) -> Scores:
-    """Compare all systems with another `reference`, or add separate scores by third of an `index`.
-
-    The scores `by_index` are of the initial dates in each third (see `indices.thirds`).
-    """
-    if index is None and reference in (None, metrics["reference"]):
-        return metrics
-    with scored.open() as opened:
-        tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
-    if index is not None:
-        tables = tables.assign_coords(third=thirds(tables, index))
-        metrics = metrics | {"index": index}
-    again = summarise(tables, reference or metrics["reference"], metrics["systems"], run_itself(metrics))
-    if "points" in again:  # `Asked.describe` has told what of the observations the tables do not hold
-        again["points"] |= {key: metrics["points"][key] for key in ENTRY}
-    return metrics | again
-
-
-def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[str, str]) -> Scores:
-    """Compare the squared errors of two runs over the dates that both of their tables have."""
-    errors = (in_degrees(dataset, "mse").sel(system=MODEL, drop=True) for dataset in (tables, other_tables))
-    error, other_error = xr.align(*errors, join="inner", exclude={"lead"})
-    cells = xr.align(*(dataset["squared_error_by_week"] for dataset in (tables, other_tables)), join="inner")
-    _, (p_fdr,) = tests_by_cell(cells, [(0, 1)], error)
-    difference = cells[0].mean(INIT_TIME).compute() - cells[1].mean(INIT_TIME).compute()
-    dates = LossComparison(error)
-    losses = dates.loss(error.values), dates.loss(other_error.values)
-    return dates.compare(*losses, (*names, MEAN_SQUARED_ERROR)) | shares(difference.copy(data=p_fdr), difference)
 
 
 def _ratios(tables: xr.Dataset, known: tuple[str, str, str], systems: Records, itself: str | None) -> Scores:

@@ -16,7 +16,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sstcast.names import BASELINES, CLIMATOLOGIES, MODEL, REFERENCES, SCORED_YEARS
+from sstcast.names import (
+    BASELINES,
+    BIAS_REMOVED,
+    CLIMATOLOGIES,
+    MODEL,
+    REFERENCES,
+    SCORED_YEARS,
+    WITHOUT_PREDICTOR,
+)
 
 RUN, BASELINE, BASE, WITHOUT, CORRECTED, AGAINST = ("run", "baseline", "base", "without", "corrected", "against")
 UNKNOWN: dict[str, Any] = {
@@ -85,6 +93,16 @@ def distinct(name: str, taken: Collection[str], word: str) -> str:
     while name in taken:
         name = f"{name} ({word})"
     return name
+
+
+def key_corrected(key: str) -> str:
+    """Return the key of a system minus its mean error."""
+    return f"{key}{BIAS_REMOVED}"
+
+
+def key_without(predictor: str) -> str:
+    """Return the key of the run's linear system without a predictor."""
+    return f"{WITHOUT_PREDICTOR}{predictor}"
 
 
 def key_in_share(system: str) -> str:

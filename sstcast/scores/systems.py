@@ -15,13 +15,13 @@ from sstcast.forecasting.fields import FIELD, axes, described, in_degrees, not_b
 from sstcast.forecasting.plausible import implausible
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.system import Fits, ForecastSystem, Models, system_of
-from sstcast.names import IMPLAUSIBLE, LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
+from sstcast.names import IMPLAUSIBLE, LINEAR_BASE, MODEL
 from sstcast.ocean.lead_weeks import week_starts
 from sstcast.progress import tracked
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.comparisons import json_numbers
-from sstcast.scores.system_records import BASE, BASELINE, RUN, UNKNOWN, WITHOUT, record
+from sstcast.scores.system_records import BASE, BASELINE, RUN, UNKNOWN, WITHOUT, key_without, record
 from sstcast.storage.artefacts import RECIPE, noted
 from sstcast.storage.cf import encoded
 from sstcast.storage.dataset_files import zarr_options
@@ -34,9 +34,8 @@ class ScoredSystem(NamedTuple):
     """A forecasting system. Without a spread model it is not scored as a distribution.
 
     Temperatures below the freezing point of a cell are raised to it, unless they are scored `as_issued`. Unless a
-    system `has_probabilities`, it is scored neither as a forecast of heatwaves nor of thirds. If it `is_run`, the
-    dates are counted on which `sstcast forecast` would refuse its forecast. `role`, `of` and `label` are those of
-    `system_records`.
+    system `has_probabilities`, it is scored neither as a forecast of heatwaves nor of thirds. `role`, `of` and
+    `label` are those of `system_records`, but forecasts of a file have no role.
     """
 
     system: ForecastSystem
@@ -44,14 +43,14 @@ class ScoredSystem(NamedTuple):
     members: int = 1
     as_issued: bool = False
     has_probabilities: bool = True
-    is_run: bool = False
-    role: str = RUN
+    role: str | None = None
     of: str | None = None
     label: str | None = None
 
     @property
     def record(self) -> dict[str, Any]:
-        """The record of a system beside the run."""
+        """The record of a system beside the run or the file."""
+        assert self.role is not None
         return record(self.role, self.of, self.label, **UNKNOWN)
 
 
@@ -75,14 +74,14 @@ def systems_of(run: Run, days: SpreadCalibrator) -> dict[str, ScoredSystem]:
     probabilities differ only by what the network or the predictor added.
     """
     system, references = system_of(run, days.prepared), {}
-    model = ScoredSystem(system, calibrated(run, days.prepared, days), len(run.members), is_run=True)
+    model = ScoredSystem(system, calibrated(run, days.prepared, days), len(run.members), role=RUN)
     if isinstance(system, Models):
         if (base := system.linear_base()) is not None:
             references[LINEAR_BASE] = ScoredSystem(base, model.spread, role=BASE, of=MODEL)
         for name in run.config.data.predictors:
             if (without := system.without(name, Fits.of(days.prepared))) is not None:
                 scored = ScoredSystem(without, model.spread, role=WITHOUT, of=MODEL, label=name)
-                references[f"{WITHOUT_PREDICTOR}{name}"] = scored
+                references[key_without(name)] = scored
     return {MODEL: model} | references
 
 
@@ -112,7 +111,7 @@ def forecast_block(
     for name, scored in systems.items():
         anomaly = truth.of_dates(scored.system.predict(past, every), dates)
         wrong = None
-        if scored.is_run:
+        if scored.role == RUN:
             fields, scale = in_degrees(anomaly, truth.statistics), truth.statistics["scale"]
             wrong = implausible(fields, scale, truth.anomalies).any((1, 2, 3))
         if anomaly.sizes["lead"] > len(truth.leads):

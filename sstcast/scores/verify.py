@@ -54,7 +54,7 @@ def verify(scene: Scene, label: str = "", write: Write | None = None, tells: boo
     first, *_ = scene.systems
     with nullcontext() if tells else silent():
         kinds = [kind for kind in (of_kind.of(scene) for of_kind in KINDS) if kind is not None]
-    begun, implausible = None, {name: 0 for name, system in scene.systems.items() if system.is_run}
+    begun, implausible = None, dict.fromkeys(scene.runs, 0)
     with ThreadPoolExecutor(THREADS) as threads:
         for observed, name, forecast in pairs(scene.truth, scene.systems, label):
             if observed is not begun:
@@ -80,7 +80,9 @@ def blocks(truth: Analysis, name: str, forecast: xr.Dataset, observed: Observed)
     """Divide a system's `forecast` (see `forecast_block`) into runs of dates that have the same members."""
     anomalies = truth.on_tiles(forecast["anomaly"])
     in_degrees = anomalies * observed.scale
-    spread = truth.on_tiles(forecast["sst_spread"]) if "sst_spread" in forecast else None
+    spread = None
+    if "sst_spread" in forecast:
+        spread = np.where(truth.ocean, truth.on_tiles(forecast["sst_spread"]), np.float32(1))
     for part, present in _equal_members(anomalies, truth.ocean):
         degrees = in_degrees[present, part]
         yield Block(

@@ -354,7 +354,7 @@ def test_the_file_and_the_table_of_places(frozen: Run, sites: Path, tmp_path: Pa
         np.testing.assert_allclose(of(place, "horizon"), anomaly.mean(), atol=3e-4)
     assert rows[rows["place"] == "elsewhere"][why].isna().all(axis=None)
 
-    lines = [line for line in out.splitlines() if "week 1: " in line]
+    lines = [line for line in out.splitlines() if ", week 1: " in line]
     assert [line.partition(",")[0] for line in lines] == ["farm", "park"]
     assert f"farm, week 1: {float(farm[:7].mean()):+.1f} degC " in lines[0]
 

@@ -40,8 +40,8 @@ from sstcast.reading.days_of_year import on_days
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
-from sstcast.scores.significance import Lengths, diebold_mariano, ratio
-from sstcast.scores.summary import summarise_again
+from sstcast.scores.saved_scores import SavedScores
+from sstcast.scores.significance import DateBlocks, diebold_mariano, ratio
 from sstcast.storage.artefacts import remove, write_json
 from sstcast.storage.stores import open_written
 
@@ -131,7 +131,7 @@ def test_ratios_to_any_system_of_the_table(inside: Path) -> None:
     found = metrics()
     reference = systems().reference("recent")
     assert (reference, systems().reference("one")) == ("recent climatology", "one")
-    compared = summarise_again(Hindcast(Path("hindcast")), found, reference)
+    compared = SavedScores.read(Path("hindcast")).again(reference).metrics
     assert compared["reference"] == reference
     for name, of in found["scores"].items():
         expected = of["degC"]["mse"] / found["scores"][reference]["degC"]["mse"]
@@ -149,7 +149,7 @@ def test_ratios_are_to_the_best_linear_system_with_its_interval(inside: Path) ->
     assert [*mse.values()] == sorted(mse.values())
     with Hindcast(Path("hindcast")).open() as opened:
         tables = opened.load()
-    block, lags = Lengths.of(8, EVERY)
+    block, lags, _ = DateBlocks.of(8, EVERY)
     assert (block, lags) == (-(-42 // EVERY), -(-14 // EVERY))
     parts = tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
     losses = tables["mse_by_date"].sel(units="degC").astype(float)

@@ -88,8 +88,8 @@ def test_the_heatwave_shown_is_the_most_severe_that_is_forecast_soon_after_its_o
 ) -> None:
     """By runs of days of each cell in turn, with initial dates so far apart that few or none follow an onset."""
     results = Results(scored.folder)
-    results.tables = results.tables.isel(init_time=slice(5, None, month))
-    starts, valid = (results.tables[name].values for name in ("init_time", "valid_time"))
+    vars(results.scores)["tables"] = tables = results.scores.tables.isel(init_time=slice(5, None, month))
+    starts, valid = (tables[name].values for name in ("init_time", "valid_time"))
     sst = Prepared.of(results.data).open_cube()["sst"].load()
     limits = limits_of(results.prepared)
     normal, threshold = (

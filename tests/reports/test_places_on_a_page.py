@@ -20,7 +20,7 @@ from sstcast.forecasting.place_periods import table_beside
 from sstcast.forecasting.places_told import lines_of_places
 from sstcast.forecasting.point_fields import STEPS
 from sstcast.places.places import Places
-from sstcast.reports.how_good import drawing_of_errors, scored_run
+from sstcast.reports.how_good import drawing_of_errors, scores_of
 from sstcast.reports.page import write_forecast_page
 from sstcast.reports.page_contents import title_of
 from sstcast.runs import Run
@@ -101,7 +101,7 @@ def test_the_page_begins_with_the_days_and_how_good_they_are(file: Path, scored:
     del forecast.attrs["own_ocean"]
     oceans |= {"old": (forecast, True), "old-other": (forecast.assign_attrs(made_from=elsewhere), False)}
     for name, (of, told) in oceans.items():
-        assert (scored_run(file, of) == run) is told, name
+        assert (scores_of(file, of) is not None) is told, name
     shutil.copyfile(file, tmp_path / "alone.nc")
     assert "How good" not in write_forecast_page(tmp_path / "alone.nc")[0].read_text()
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scenes import block, observation
 from scipy.integrate import quad
 from scipy.stats import norm
 from scored_runs import configure
@@ -14,10 +15,12 @@ from scores.probability import crps_for_ensemble
 
 from sstcast.config import ModelConfig
 from sstcast.ocean.prepare import prepare
-from sstcast.scores.distributions import ENSEMBLE, Gaussian, crps
+from sstcast.scores.distributions import ENSEMBLE, Gaussian, Members, crps
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.kinds.distributions import rank_histogram
 from sstcast.scores.metrics import statistics_of
+from sstcast.scores.scene import Scene
+from sstcast.scores.systems import ScoredSystem
 from sstcast.training.train import train, training_windows
 
 
@@ -145,3 +148,31 @@ def test_ties_are_spread_over_the_ranks_that_they_may_take() -> None:
     np.testing.assert_allclose(rank_histogram(members, truth, area, None).sum(), 1, rtol=1e-6)
     found = rank_histogram(members[:, ..., :1], truth[..., :1], area[:1], lowest[..., :1])
     np.testing.assert_allclose(found, [0, 0.1 / 3, 0.1 / 3, 0.1 / 3], rtol=1e-6)
+
+
+def test_a_kind_need_not_know_what_a_system_forecasts() -> None:
+    """A spread, two members, the only member of a file, and one of several on a date that lacks the others."""
+    random = np.random.default_rng(0)
+    members, limit = random.normal(size=(2, 3, 4, 1, 5)).astype(np.float32), random.normal(size=(3, 4, 1, 5))
+    seen, spread = observation(slice(0, 3), np.zeros_like(members[0])), np.full_like(members[0], 0.7)
+    systems = {name: ScoredSystem(None, members=size) for name, size in (("two", 2), ("one", 1))}
+    systems["none"] = ScoredSystem(None, has_probabilities=False)
+    stage = Scene(None, systems)
+    gaussian = stage.distribution(block("one", seen, members[:1], spread))
+    assert isinstance(gaussian, Gaussian)
+    assert gaussian.shares == 1
+    np.testing.assert_allclose(gaussian.chance_above(limit), norm.sf(limit, members[0], 0.7), atol=1e-6)
+    shares = {"two": (members > limit).mean(0), "one": members[0] > limit}
+    for name, share in shares.items():
+        found = stage.distribution(block(name, seen, members[: systems[name].members]))
+        assert isinstance(found, Members)
+        assert found.shares == systems[name].members
+        np.testing.assert_array_equal(found.chance_above(limit), share)
+        assert np.isnan(crps(found.values, limit, fair=True)).all() == (name == "one")
+    assert stage.distribution(block("two", seen, members[:1])) is None
+    assert stage.distribution(block("none", seen, members[:1])) is None
+
+
+def test_events_are_defined_where_there_is_a_threshold() -> None:
+    seen = observation(slice(0, 1), np.zeros((1, 2, 1, 3)), [0.4, np.nan, -1.0])
+    assert seen.defined.tolist() == [[[[True, False, True]]] * 2]

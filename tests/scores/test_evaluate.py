@@ -42,6 +42,7 @@ from sstcast.scores.metrics import METRICS
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
 from sstcast.scores.summary import of_implausible
+from sstcast.scores.system_records import RUN
 from sstcast.scores.systems import ScoredSystem, forecast_block
 from sstcast.storage import scratch
 from sstcast.training.train import train, training_windows
@@ -418,7 +419,7 @@ def test_dates_are_counted_on_which_a_run_forecasts_what_is_not_plausible(scored
 
     data = Analysis.of(scored)
     system = Exploding(data.data.box, data.windows.history, data.windows.horizon)
-    systems = {"model": ScoredSystem(system, is_run=True), "other": ScoredSystem(system)}
+    systems = {"model": ScoredSystem(system, role=RUN), "other": ScoredSystem(system)}
     (_, forecast), (_, other) = forecast_block(systems, data, slice(0, 6))
     assert forecast[IMPLAUSIBLE].values.tolist() == [False] * 3 + [True] + [False] * 2
     assert IMPLAUSIBLE not in other

@@ -173,7 +173,7 @@ def test_cells_and_days_without_a_defined_event_do_not_count(data: Analysis, mar
     wrong = (data.ahead(data.sst) - ahead + 0.3).astype(np.float32)
     spread = np.full_like(wrong, 0.5)
     tables = Heatwaves(scene(with_limits(data, limits), some=np.eye(8)))
-    seen = observation(slice(0, 348), wrong)
+    seen = observation(slice(0, 348), wrong, np.where(np.isfinite(ahead), 0, np.nan))
     tables.begin(seen)
     tables.add(block("some", seen, wrong[None], spread))
     found = tables.dataset().sel(kind="exceedance")

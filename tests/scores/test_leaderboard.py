@@ -20,8 +20,9 @@ from sstcast.names import BASELINES
 from sstcast.reports.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.leaderboard import leaderboard
+from sstcast.scores.saved_scores import SavedScores
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import Lengths, verdict
+from sstcast.scores.significance import DateBlocks, verdict
 from sstcast.scores.system_records import record
 from sstcast.storage.artefacts import noted, write_json
 
@@ -128,8 +129,10 @@ def test_scores_of_other_weights_are_left_out(
     write_json(both.metrics, metrics)
     weights = [part.digest]
     scored_with_part = ({"against": {str(part.folder): weights[0]}}, {"runs": {"part": {"": weights}}})
+    form = {key: metrics["recipe"][key] for key in ("layout", "metrics")}
     for recipe in scored_with_part:
-        ScoreFiles(tmp_path).check_weights({"recipe": recipe})
+        write_json(tmp_path / "metrics.json", metrics | {"recipe": form | recipe})
+        SavedScores.read(tmp_path)
     assert _listed(tmp_path) == {"one", "part", "other", "both"}
     retrain(one)
     retrain(part)
@@ -139,10 +142,11 @@ def test_scores_of_other_weights_are_left_out(
         line = f"{trained.folder}: has been trained since it was scored; run `sstcast evaluate {run.folder}`"
         assert f"left out: {line}" in said
     for recipe in scored_with_part:
+        write_json(tmp_path / "metrics.json", metrics | {"recipe": form | recipe})
         with refused(
             f"{part.folder}: has been trained since", "run the same `sstcast score` or `sstcast hindcast`"
         ):
-            ScoreFiles(tmp_path).check_weights({"recipe": recipe})
+            SavedScores.read(tmp_path)
     part.best.unlink()  # as in a copy without checkpoints
     assert _listed(tmp_path) == {"other", "part", "both"}
 
@@ -228,7 +232,7 @@ def test_below_two_blocks_of_dates_nothing_is_tested(scored: Run, tmp_path: Path
     metrics = json.loads(run.metrics.read_text())
     assert all(verdict(entry.compared) != "too few dates" for entry in leaderboard(tmp_path)[0].entries)
     with ScoreFiles(run.folder).open() as opened:
-        tables = opened.isel(init_time=slice(2 * Lengths.of(8, 1).block - 1)).load()
+        tables = opened.isel(init_time=slice(2 * DateBlocks.of(8, 1).block - 1)).load()
     with noted(ScoreFiles(run.folder).tables, metrics["recipe"]) as temporary:
         tables.to_netcdf(temporary, engine="netcdf4")
     verdicts = {entry.name: verdict(entry.compared) for entry in leaderboard(tmp_path)[0].entries}

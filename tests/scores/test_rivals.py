@@ -17,6 +17,7 @@ from sstcast.scores.analysis import Analysis
 from sstcast.scores.joining import join_folds
 from sstcast.scores.kinds.rivals import Rivals
 from sstcast.scores.scene import Scene
+from sstcast.scores.system_records import RUN
 from sstcast.scores.systems import ScoredSystem
 from sstcast.scores.verify import verify
 
@@ -55,7 +56,7 @@ def scored(folder: Path, files: dict[str, xr.Dataset], monkeypatch: pytest.Monke
     truth = Analysis.open(Prepared.of(data), every=3)
     persistence = Fits.of(truth.prepared).system("persistence")
     monkeypatch.setattr("sstcast.scores.verify.KINDS", (Rivals,))
-    systems = {"model": ScoredSystem(persistence, is_run=True), "ridge": ScoredSystem(persistence)}
+    systems = {"model": ScoredSystem(persistence, role=RUN), "ridge": ScoredSystem(persistence)}
     return verify(Scene(truth, systems))
 
 

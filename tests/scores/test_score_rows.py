@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from sstcast.figures.sheets.errors import errors
 from sstcast.figures.tables import bases
 from sstcast.names import BASELINES
 from sstcast.places.places import Places
+from sstcast.places.point_observations import PointObservations
 from sstcast.runs import Run
 from sstcast.scores.asked import Asked
 from sstcast.scores.score import score
@@ -26,6 +28,14 @@ from sstcast.scores.system_records import climatologies, record
 
 # Latitudes. The place called `region` must not be the region, and twins have the same scores.
 PLACES = {"farm": -11.5, "region": -11, "park": -11, "bay": -10.5, "a, b (c)": -10.5, "last": -10.5}
+# Of observations. An interval depends on the order of the platforms, which stays under plain names.
+PLATFORMS = sorted(
+    [
+        *("model", "region", "climatology", "a third each", "base rates of the scored years", "truth"),
+        *("ridge, bias removed", "persistence of state (best)", "without wind", "all", "platform", "net-1"),
+    ]
+)
+SECTIONS = ("scores", "probabilities", "heatwaves", "terciles", "ensemble", "indices", "ratios", "points", "areas")
 DATES = np.arange("2004-01-10", "2004-12-10", 7, "datetime64[D]").astype("datetime64[ns]")
 
 
@@ -52,21 +62,43 @@ def perfect(sst_file: Path) -> xr.Dataset:
     return xr.Dataset(data, coordinates)
 
 
+def asked(sst_file: Path, plain: bool) -> Asked:
+    """Ask for places and for observations of platforms, by their names or by plain ones in the same order."""
+    random, count = np.random.default_rng(0), 900
+    places = {f"place-{number}" if plain else name: lat for number, (name, lat) in enumerate(PLACES.items())}
+    pd.DataFrame(places.items(), columns=["name", "lat"]).assign(lon=171).to_csv("places.csv", index=False)
+    names = [f"platform-{number:02}" if plain else name for number, name in enumerate(PLATFORMS)]
+    days = pd.Timestamp("2004-01-11") + pd.to_timedelta(random.integers(0, 330, count), "D")
+    where = {"lat": random.uniform(-12, -10, count), "lon": random.uniform(170, 173, count)}
+    with xr.open_dataset(sst_file, engine="netcdf4") as truth:
+        at = {"time": days, **where}
+        sst = truth["sst"].sel({key: xr.DataArray(of, dims="row") for key, of in at.items()}, method="nearest")
+        values = sst.values + random.normal(0, 0.3, count)
+    table = pd.DataFrame(at | {"sst": values, "platform": random.choice(names, count)}).dropna()
+    table.to_csv("observations.csv", index=False)
+    return Asked(Places.read(Path("places.csv")), PointObservations.read(Path("observations.csv")))
+
+
+def renamed(value: Any, names: dict[str, str | None]) -> Any:
+    """Rename keys of nested dictionaries; those without a name are left out, and sentences, which hold names."""
+    if not isinstance(value, dict):
+        return value
+    new = {key: names.get(key, key) for key in value if key not in ("sentence", "file")}
+    return {name: renamed(value[key], names) for key, name in new.items() if name is not None}
+
+
 def test_perfect_forecasts_keep_their_row_beside_runs_of_any_name(
     scored: Run, perfect: xr.Dataset, sst_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     odd = ("model", "climatology", "base rate", "ridge, bias removed")
     names = (*odd, "a climatology", "climatology (best)", "without wind", "net, new")
-    for name in (*names, "other/a climatology"):
+    for name in (*names, "other/a climatology", "plain"):
         shutil.copytree(scored.folder, tmp_path / name)
     perfect.to_netcdf("f.nc", engine="netcdf4")
-    places = pd.DataFrame(PLACES.items(), columns=["name", "lat"])
-    places.assign(lon=171).to_csv("places.csv", index=False)
-    asked = Asked(Places.read(Path("places.csv")))
     runs = [Run(Path(name)) for name in (*names, "other/a climatology")]
     with logged() as lines:
-        found, _, _ = score(Path("f.nc"), against=runs, asked=asked)
+        found, _, _ = score(Path("f.nc"), against=runs, asked=asked(sst_file, plain=False))
     assert any("means of 3 x 3 cells" in line and "its spread" not in line for line in lines)
     assert any("its spread: means of 3 x 3 cells" in line for line in lines)
     assert found["scores"]["model"]["degC"]["rmse"] == pytest.approx(0, abs=1e-5)
@@ -90,6 +122,15 @@ def test_perfect_forecasts_keep_their_row_beside_runs_of_any_name(
     for area, twin in (("region (place)", "park"), ("bay", "last"), ("a, b (c)", "last")):
         assert areas[area] == areas[twin]
     assert areas["region"]["model"]["crps"] != areas["park"]["model"]["crps"]
+    also = asked(sst_file, plain=True)
+    plainly, _, _ = score(Path("f.nc"), against=[Run(Path("plain"))], asked=also, out=Path("plain-scores"))
+    assert plainly["points"]["platforms"] == len(PLATFORMS)
+    assert plainly["points"]["scores"]["ridge"]["ratio_interval"][0] is not None
+    found["areas"] = dict(zip(plainly["areas"], areas.values(), strict=True))
+    for row in rows.values():
+        one = dict.fromkeys(rows.values()) | {row: "plain"}
+        for section in SECTIONS:
+            assert renamed(found[section], one) == renamed(plainly[section], {}), (row, section)
     climate = found["climate"]
     assert comparison(found, "mse", "ridge", climate) == found["ratios"]["mse"]["ridge"][climate]
     assert comparison(found, "mse", "ridge", "a climatology") == {}  # only a baseline is a climate

@@ -19,9 +19,9 @@ from sstcast.scores.analysis import Analysis
 from sstcast.scores.cases import STEPS, diagram, roc_area
 from sstcast.scores.kinds.terciles import Terciles
 from sstcast.scores.probabilities import cases_by
+from sstcast.scores.saved_scores import SavedScores
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.summary import summarise_again
 from sstcast.scores.systems import ScoredSystem
 
 CORRELATION = 0.8 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
@@ -140,7 +140,7 @@ def test_scores_without_weeks_open(scored: Run, tmp_path: Path) -> None:
     files = ScoreFiles(tmp_path)
     recipe = metrics.pop("recipe")
     files.write(short, {key: of for key, of in metrics.items() if key != "terciles"}, recipe)
-    again = summarise_again(files, files.read(), "persistence")
+    again = SavedScores(files, files.read()).again("persistence").metrics
     assert "terciles" not in again
     assert "rps" not in again["ratios"]
 

@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 
 from sstcast.extremes.above import exceeds
-from sstcast.forecasting.above import chance_above
 from sstcast.log import LOG
 from sstcast.names import DEGREES, STATE
 from sstcast.scores.analysis import Observed
@@ -50,17 +49,14 @@ class Above(Kind):
                 self.probabilities.add(STATE, (level,), self.positions, state.astype(np.float32))
 
     def add(self, block: Block) -> None:
-        """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
-        if not self.scene.has_probabilities(block):
+        """Add the probabilities of a system, if it forecasts a distribution."""
+        distribution = self.scene.distribution(block)
+        if distribution is None:
             return
         rows = slice(block.dates.start - self.first, block.dates.stop - self.first)
         for level in self.scene.asked.above:
-            limit = np.float32(level) - self.climatology[rows]
-            if block.spread is None:
-                chance = exceeds(block.members, limit).mean(0, np.float32)
-            else:
-                chance = chance_above(block.mean, block.spread, limit, block.observed.lowest)
-            self.probabilities.add(block.system, (level,), self.positions[rows], chance, block.shares)
+            chance = distribution.chance_above(np.float32(level) - self.climatology[rows])
+            self.probabilities.add(block.system, (level,), self.positions[rows], chance, distribution.shares)
 
     def dataset(self) -> xr.Dataset:
         """Return Brier scores by date and lead, and cases by lead, by season and by year of the initial date."""

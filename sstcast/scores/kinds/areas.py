@@ -137,12 +137,10 @@ class Areas(Kind):
         dates, heatwaves = observed.dates, self.scene.heatwaves
         assert heatwaves is not None
         ocean, horizon = self.truth.ocean, self.truth.windows.horizon
-        self.errors, self.observed = {}, {}
+        self.errors, self.observed, all_defined = {}, {}, observed.defined
         for date in self.chosen(dates):
             self.errors[date] = self.paths.standard_errors(self.init_times[date], SAMPLES)
-            values, defined = (
-                of[date - dates.start][:, ocean] for of in (observed.anomaly[DEGREES], np.isfinite(observed.limit))
-            )
+            values, defined = (of[date - dates.start][:, ocean] for of in (observed.anomaly[DEGREES], all_defined))
             day = heatwaves.last[date] + 1
             inside = heatwaves.truth[EVENT][day : day + horizon][:, ocean] & defined
             whole = defined @ self.weights.T

@@ -35,10 +35,9 @@ class Distributions(Kind):
         """Add the Gaussian, if there is one, and the members, if there are several."""
         name, dates, members, area = block.system, block.dates, block.members, self.truth.area
         truth, size = block.observed.anomaly[DEGREES], self.members[block.system]
-        if block.spread is not None and self.truth.daily:
-            width = np.where(self.truth.ocean, block.spread, np.float32(1))
-            state = False if self.scene.heatwaves is None else self.scene.heatwaves.state(dates)
-            gaussian = Gaussian(block.mean, width, state, block.observed.lowest)
+        gaussian = self.scene.distribution(block)
+        if isinstance(gaussian, Gaussian) and self.truth.daily:
+            gaussian.state = False if self.scene.heatwaves is None else self.scene.heatwaves.state(dates)
             self.gaussian[name].add(
                 dates, ((s.name, s.function(gaussian, truth)) for s in statistics_of(GAUSSIAN).values())
             )

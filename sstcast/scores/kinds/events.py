@@ -71,7 +71,7 @@ class Events(Kind):
         positions = self.heatwaves.chosen(dates).tolist()
         if not positions:
             return
-        departure = self.truth.ahead(self.departure, dates)
+        departure, defined = self.truth.ahead(self.departure, dates), observed.defined
         state = self.heatwaves.state(dates)
         for date in positions:
             last, row = self.heatwaves.last[date], date - dates.start
@@ -83,7 +83,7 @@ class Events(Kind):
             severity = np.where(own, np.clip(np.nan_to_num(multiple), 1, len(CATEGORIES) - 1), 0).max(0)
             running = truth[last] & inside[0]
             onset = np.where(running, 0, begun.argmax(0) + 1)
-            weights = self.truth.area * np.isfinite(limit[row]).any(0)
+            weights = self.truth.area * defined[row].any(0)
             end = _end(ended)
             self.observed[date] = begun[-1], onset, end, severity.astype(np.int8), weights
         came = np.stack([of[0] for of in self.observed.values()])[:, None]

@@ -11,15 +11,13 @@ import xarray as xr
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events
 from sstcast.forecasting.heatwaves import probability
-from sstcast.names import BASE_RATE, DAY, EVENT, EXCEEDANCE, HEATWAVE_KINDS, STATE
-from sstcast.ocean.tiles import to_tiles
-from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year
+from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, STATE
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import Loss
+from sstcast.scores.distributions import Members
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.probabilities import Probabilities, brier_of, loss_of, scores
 from sstcast.scores.scene import Block, Scene
-from sstcast.storage.scratch import scratch_array
 from sstcast.types import Scores
 
 PREFIX = "heatwave"
@@ -39,11 +37,6 @@ class Heatwaves(Kind):
         assert scene.heatwaves is not None
         self.observed, init_times = scene.heatwaves, data.windows.init_times
         self.rates = {kind: data.on_tiles(data.limits[f"{kind}_frequency"]) for kind in HEATWAVE_KINDS}
-        valid_times = xr.DataArray(init_times[:, None] + days * DAY, dims=("init_time", "lead"))
-        self.day = day_of_leap_year(valid_times).values - 1
-        self.defined = scratch_array((len(DAYS_OF_YEAR), *data.index.shape), bool)
-        for day, threshold in enumerate(data.limits["heatwave_threshold"].values):
-            self.defined[day] = to_tiles(np.isfinite(threshold), data.index) & data.ocean
         labels, lead = {"kind": HEATWAVE_KINDS}, {"lead": days.tolist()}
         self.probabilities = Probabilities(PREFIX, labels, scene.forecasters, init_times, days, lead)
 
@@ -58,7 +51,7 @@ class Heatwaves(Kind):
         positions = of.chosen(dates)
         if not len(positions):
             return
-        weights = self.truth.area * self.defined[self.day[positions]]
+        weights = self.truth.area * observed.defined[positions - dates.start]
         in_event = of.state(dates)[positions - dates.start]
         states = {EXCEEDANCE: of.hot[of.last[positions], None], EVENT: in_event}
         for kind, state in states.items():
@@ -69,22 +62,22 @@ class Heatwaves(Kind):
                 self.probabilities.add(BASE_RATE, (kind,), positions, self.rates[kind])
 
     def add(self, block: Block) -> None:
-        """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
-        method, dates, spread, observed = block.system, block.dates, block.spread, self.observed
-        positions = observed.chosen(dates)
-        if not len(positions) or not self.scene.has_probabilities(block):
+        """Add the probabilities of a system, if it forecasts a distribution."""
+        method, dates, observed = block.system, block.dates, self.observed
+        positions, distribution = observed.chosen(dates), self.scene.distribution(block)
+        if not len(positions) or distribution is None:
             return
         rows = positions - dates.start
         margin = block.members[:, rows] - block.observed.limit[rows]  # degC above the threshold
         past = [observed.hot[day - MARGIN_DAYS + 1 : day + 1] for day in observed.last[positions]]
-        if spread is None:
+        if isinstance(distribution, Members):
             padding = np.repeat(margin[:, :, -1:], MARGIN_DAYS, axis=2)
             above = np.moveaxis(np.concatenate([margin, padding], axis=2) > 0, 2, 0)  # [day, member, starts, ...]
             past_hot = np.broadcast_to(np.stack(past, axis=1)[:, None], (MARGIN_DAYS, *above.shape[1:]))
             inside = events(np.concatenate([past_hot, above]))[MARGIN_DAYS:-MARGIN_DAYS]
             exceedance, event = (np.moveaxis(days.mean(1), 0, 1) for days in (above[:-MARGIN_DAYS], inside))
         else:
-            exceedance = probability(margin.mean(0), spread[rows])
+            exceedance = probability(margin.mean(0), distribution.spread[rows])
             cells = exceedance.reshape(*exceedance.shape[:2], -1)
             trajectories = self.scene.trajectories[method]
             probabilities = [
@@ -93,7 +86,7 @@ class Heatwaves(Kind):
             ]
             event = np.reshape(probabilities, exceedance.shape)
         for kind, chance in ((EXCEEDANCE, exceedance), (EVENT, event)):
-            self.probabilities.add(method, (kind,), positions, chance, block.shares)
+            self.probabilities.add(method, (kind,), positions, chance, distribution.shares)
 
     def dataset(self) -> xr.Dataset:
         """Return Brier scores by date and lead, and cases by lead, by season and by year of the initial date."""

@@ -27,7 +27,7 @@ from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.distributions import Gaussian
 from sstcast.scores.kinds.kind import BLOCK, Kind
 from sstcast.scores.scene import Block, Scene
-from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
+from sstcast.scores.significance import CONFIDENCE, DateBlocks, spacing
 from sstcast.types import Array, Mask, Scores
 
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier
@@ -56,7 +56,7 @@ class Points(Kind):
         self.value, self.node, self.platform = (found[key].to_numpy() for key in ("anomaly", "node", "platform"))
         self.analysis_error = found["analysis"].to_numpy() - self.value
         self.offsets = np.searchsorted(found["day"].to_numpy(), np.arange(len(truth.windows.days) + 1))
-        block = Lengths.of(truth.windows.horizon, spacing(truth.windows.init_times)).block
+        block = DateBlocks.of(truth.windows.horizon, spacing(truth.windows.init_times)).block
         self.block = np.arange(starts) // block
         self.count = np.zeros((starts, leads))
         self.sums = {name: np.full((len(systems), starts, leads), np.nan) for name in SUMS}

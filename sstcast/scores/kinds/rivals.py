@@ -37,7 +37,7 @@ class Rivals(Kind):
     @classmethod
     def of(cls, scene: Scene) -> Self | None:
         """Return empty tables if a run is verified that reads forecasts of SST."""
-        if not any(system.is_run for system in scene.systems.values()):
+        if not scene.runs:
             return None
         tables = cls(scene)
         return tables if tables.rivals else None
@@ -54,7 +54,7 @@ class Rivals(Kind):
 
     def add(self, block: Block) -> None:
         """Add the errors of a run and its rivals."""
-        if not self.scene.systems[block.system].is_run:
+        if block.system not in self.scene.runs:
             return
         number, area = self.names.index(block.system), self.truth.area
         own = block.mean - block.observed.anomaly[DEGREES]
@@ -67,7 +67,7 @@ class Rivals(Kind):
     def dataset(self) -> xr.Dataset:
         """Return the mean squared errors by date and lead, and the number of dates on which no issue is new."""
         counts = [float((~rival.is_used).sum()) for rival in self.rivals]
-        left_out = [counts if system.is_run else [np.nan] * len(counts) for system in self.scene.systems.values()]
+        left_out = [counts if name in self.scene.runs else [np.nan] * len(counts) for name in self.names]
         tables = {OF_RUN: (DIMS, self.of_run), OF_RIVAL: (DIMS, self.of_rival), LEFT_OUT: (DIMS[:2], left_out)}
         return xr.Dataset(tables, {"system": pd.Index(self.names), "rival": [rival.name for rival in self.rivals]})
 

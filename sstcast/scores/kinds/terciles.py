@@ -25,7 +25,7 @@ from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.cases import diagram, roc_area
 from sstcast.scores.comparisons import Loss, json_numbers
-from sstcast.scores.distributions import Quotient
+from sstcast.scores.distributions import Members, Quotient
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.parts import in_parts, numbers
 from sstcast.scores.probabilities import (
@@ -90,22 +90,23 @@ class Terciles(Kind):
                 self.probabilities.add(EQUAL_THIRDS, (third,), positions, np.array(1 / 3))
 
     def add(self, block: Block) -> None:
-        """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
-        system, dates, spread = block.system, block.dates, block.spread
-        if not self.scene.has_probabilities(block):
+        """Add the probabilities of a system, if it forecasts a distribution."""
+        system, dates, distribution = block.system, block.dates, self.scene.distribution(block)
+        if distribution is None:
             return
         limits = [limit[dates.start - self.first : dates.stop - self.first] for limit in self.limits]
         above: list[Array]
-        if spread is None:
-            weekly = self._weekly(block.members, 2)
+        if isinstance(distribution, Members):
+            weekly = self._weekly(distribution.values, 2)
             above = [np.mean(weekly > limit, 0, np.float32) for limit in limits]
         else:
+            spread = distribution.spread
             if not self.truth.weekly:
                 spread = weekly_spread(spread, self.scene.correlations[system])
-            above = [probability(self._weekly(block.mean, 1) - limit, spread) for limit in limits]
+            above = [probability(self._weekly(distribution.mean, 1) - limit, spread) for limit in limits]
         positions = np.arange(dates.start, dates.start + len(above[0]))
         for third, chance in zip(THIRDS, (1 - above[0], above[0] - above[1], above[1]), strict=True):
-            self.probabilities.add(system, (third,), positions, chance, block.shares)
+            self.probabilities.add(system, (third,), positions, chance, distribution.shares)
 
     def _weekly(self, values: Array, axis: int) -> Array:
         """Return the means of whole weeks, given values by lead along `axis`, which may be these means."""
