@@ -189,7 +189,7 @@ def test_a_comment_is_one_whatever_the_quotes_around_it(tmp_path: Path) -> None:
     rows = '"a\nb",1,2\n# the buoy, 5" wide\n"c ""d""\n# e",3,4\n#\n5" f,5,6\n"g",7,8\n'
     path.write_text(f'# deployed 5" deep\n\nname,lat,lon\n{rows}')
     assert positions(path) == [("a\nb", 1, 2), ('c "d"\n# e', 3, 4), ('5" f', 5, 6), ("g", 7, 8)]
-    assert [csv_files.line_of(path, row) for row in range(4)] == [4, 7, 10, 11]
+    assert csv_files.lines_of(path) == [4, 7, 10, 11]
 
 
 @pytest.mark.parametrize("repeated", ["lat,lat", "Lat,lat", "lat,lat.1"])

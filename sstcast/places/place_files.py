@@ -19,7 +19,7 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
 from sstcast.places.gis_files import SIGNATURES, Feature, read_features
 from sstcast.places.point_files import COLUMN_NAMES
-from sstcast.storage.csv_files import check_not_repeated, line_of, read_table
+from sstcast.storage.csv_files import check_not_repeated, lines_of, read_table
 from sstcast.types import Array
 
 COLUMNS = ("name", "lat", "lon")
@@ -60,8 +60,9 @@ def _in_csv(path: Path) -> Iterator[tuple[str, Any]]:
     if missing := [column for column in COLUMNS if column not in columns]:
         raise SSTCastError(f"{path}: has no column {missing[0]}; give {', '.join(COLUMNS)}")
     check_not_repeated(path, table.columns, *map(str, columns.values()))
+    lines = lines_of(path)
     for row, cells in table.iterrows():
-        where = f"{path}: line {line_of(path, int(str(row)))}"
+        where = f"{path}: line {lines[int(str(row))]}"
         position = {}
         for axis in ("lat", "lon"):
             text = str(cells[columns[axis]]).strip()

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from io import StringIO
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,7 +48,7 @@ def read_table(path: Path, **options: Any) -> pd.DataFrame:
     With semicolons and tabs, numbers may have decimal commas. Lines that begin with `#` are comments, and rows
     without a value are left out. A row may end with empty cells that have no name, as spreadsheets write them.
     Names that are repeated or empty are numbered as pandas does, `note.1` and `Unnamed: 1`. `options` are those of
-    `pandas.read_csv`. The index counts the rows, of which `line_of` gives the line.
+    `pandas.read_csv`. The index counts the rows, of which `lines_of` gives the lines.
 
     Raises SSTCastError if a row has further cells that are not empty, a comment below the first line has as many
     cells as a row, or the first line is too long.
@@ -98,7 +97,7 @@ def read_table(path: Path, **options: Any) -> pd.DataFrame:
     if (beyond := is_filled[further].any(axis=1)).any():
         row = int(beyond.idxmax())
         raise SSTCastError(
-            f"{path}: line {line_of(path, row)}: has more cells than the {named} columns; write decimal points, "
+            f"{path}: line {lines_of(path)[row]}: has more cells than the {named} columns; write decimal points, "
             "and quotes around text with commas"
         )
     return table.loc[is_filled.any(axis=1), _distinct(names[:named])]
@@ -136,14 +135,13 @@ def check_not_repeated(path: Path, columns: Iterable[Any], *used: str) -> None:
             raise SSTCastError(f"{path}: has {len(alike)} columns called {name}; rename or remove all but one")
 
 
-def line_of(path: Path, row: int) -> int:
-    """Return the line of a row of `read_table`, from 1."""
+def lines_of(path: Path) -> list[int]:
+    """Return the line of each row of `read_table`, from 1."""
     with opened(path) as file:
         first = next(line for line in iter(file.readline, "") if line.strip() and not line.startswith("#"))
         file.seek(0)
         separator = _separator(first)
-        numbers = (number for number, line in _lines(file, separator, 0, False) if line.strip())
-        return next(islice(numbers, row + 1, None)) + 1
+        return [number for number, line in _lines(file, separator, 1, False) if line.strip()][1:]
 
 
 def _lines(file: IO[str], separator: str, first: int, continued: bool = True) -> Iterator[tuple[int, str]]:
