@@ -22,6 +22,7 @@ from sstcast.storage.csv_files import MAX_HEADER, opened
 
 TITLE = "Plot Title"  # begins the first line, if the user keeps it
 TIME = re.compile(r"Date Time(?:, GMT([+-]\d\d:\d\d))?")
+HEADER = re.compile(rf'\ufeff?(?:"?#"?[,;\t])?"?{TIME.pattern}"?\s*[,;\t]')  # if the user keeps no title
 COLUMN = re.compile(r"([^,]+), ([^(]+?)\s*(?:\((.*)\))?", re.DOTALL)  # name, unit and serial numbers
 LABEL = re.compile(r"LBL: ([^,]+)")  # a sensor's name, beside serial numbers
 DATE = r"(\d+)[/.-](\d+)[/.-](\d+)(?: (.*))?"
@@ -37,7 +38,7 @@ def is_hobo(path: Path) -> bool:
         return False
     with opened(path) as lines:
         first = lines.readline(MAX_HEADER)
-    return TITLE in first or TIME.search(first) is not None
+    return TITLE in first or HEADER.match(first) is not None
 
 
 def hobo_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]]:
@@ -53,7 +54,14 @@ def hobo_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]
     of_time = next((number for number, cell in enumerate(header) if TIME.fullmatch(cell.strip())), None)
     if of_time is None:
         raise SSTCastError(f"{path}: is an export of HOBOware without a column Date Time; {SAVE}")
+    if len(rows) == 1:
+        raise SSTCastError(f"{path}: holds no temperature, only names of columns; export its values from HOBOware")
     count = len(header)
+    if (longer := next((row for row in rows[1:] if len(row) > count), None)) is not None:
+        raise SSTCastError(
+            f"{path}: the row {separator.join(longer)!r} has more cells than names of columns; export it from "
+            "HOBOware again with decimal points, or another separator than the comma"
+        )
     table = pd.DataFrame([[*row, *[""] * count][:count] for row in rows[1:]], columns=range(count), dtype=str)
     zone = TIME.fullmatch(header[of_time].strip())[1]  # type: ignore[index]
     columns = {"time": _in_iso(table[of_time], path) + (zone or "")}
@@ -63,7 +71,7 @@ def hobo_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]
     for number, match in found:
         label = LABEL.search(match[3] or "")
         name = label[1].strip() if label else match[1] if len(found) == 1 else f"{match[1]} {number}"
-        columns[name] = table[number].str.replace(",", ".") if separator != "," else table[number]
+        columns[name] = table[number].str.replace(",", ".")
         attributes[name] = {"units": match[2].replace("\ufffd", "°")}
     measured = pd.DataFrame(columns)
     is_event = (measured.drop(columns="time") == "").all(axis=1)  # such as the end of the file

@@ -18,7 +18,7 @@ from sstcast.log import LOG
 from sstcast.places.hobo_files import hobo_columns, is_hobo
 from sstcast.places.point_files import COLUMN_NAMES, columns_of, first_known, raw_columns, rows_of
 from sstcast.reading.daily_field import ZARR, open_dataset
-from sstcast.reading.fields import PLAUSIBLE, steps_a_day, zone
+from sstcast.reading.fields import PLAUSIBLE, ZONED, steps_a_day
 from sstcast.reading.hours import ZONE, ahead_of_utc, days_of_series
 from sstcast.reading.levels import is_vertical
 from sstcast.reading.raw import is_raw_store
@@ -34,7 +34,7 @@ LEAST_KELVIN = 200.0
 LEAST_FAHRENHEIT = (
     28.0  # degF, about the freezing point of sea water; a sea that is always as warm in degC is rare
 )
-OF_ZONES = ("units", "time_zone", "timezone", "long_name")  # attributes that tell the zone of times
+OF_ZONES = ("units", "time_zone", "timezone")  # attributes that tell the zone of times
 SAME_PLACE = 0.1  # degrees, by which the positions of a mooring may differ
 
 
@@ -61,6 +61,11 @@ def series_of(source: FieldSource) -> xr.DataArray | None:
     parts = []
     for name in temperatures:
         rows = _of_column(source, read, name)
+        if "platform" in rows and (unnamed := rows["platform"].isna() & rows["sst"].notna()).any():
+            raise SSTCastError(
+                f"{path}: {counted(int(unnamed.sum()), 'value')} of {name} have no name of a place, the first of "
+                f"{rows['time'][unnamed].iloc[0]:%Y-%m-%d}; name it, or leave the rows out"
+            )
         place = rows["platform"].astype(str) if "platform" in rows else pd.Series("", rows.index)
         place = (place + f" {name}" * several).str.strip()
         parts.append(rows.assign(place=place.where(place != "", read.place), name=name))
@@ -98,7 +103,7 @@ class _Series(NamedTuple):
         attributes: what it states of each.
         title: the title of its data.
         place: the name of the place, if no column names it.
-        found: of a dataset with several values a day, the periods of its values in UTC.
+        found: of a dataset with several values a day, the periods of its values, as they are written.
     """
 
     raw: pd.DataFrame
@@ -141,10 +146,15 @@ def _by_day(rows: pd.DataFrame, read: _Series, place: str, path: Path) -> "pd.Se
             raise SSTCastError(f"{path}: {twice} is given twice; give one value a day, or several of each day")
         return pd.Series(rows["sst"].to_numpy(), pd.DatetimeIndex(days))
     rows = rows[rows["sst"].notna()]
+    if rows.empty:
+        return pd.Series(dtype=float, index=pd.DatetimeIndex([]))
     if rows["utc"].isna().any():
         raise SSTCastError(f"{path}: {rows['zone'].iloc[0]}")
     labels = rows["utc"].to_numpy("M8[s]")
-    found = Periods.at(labels) if read.found is None else read.found.at_labels(labels)
+    written = rows["time"].to_numpy("M8[s]")
+    found = Periods.at(labels)
+    if read.found is not None:
+        found = read.found.at_labels(written).shifted(labels[0] - written[0])
     name = str(rows["name"].iloc[0])
     means, note = days_of_series(rows["sst"].to_numpy(), found, read.attributes.get(name, {}), f"{path}: {place}")
     LOG.info(f"{path}: {place} is read {note}")
@@ -165,7 +175,7 @@ def _position(known: pd.DataFrame, axis: str) -> float:
 def _dataset_of_series(source: FieldSource) -> tuple[xr.Dataset, Periods | None] | None:
     """Return a dataset whose temperatures depend on time and perhaps a station alone, with its days, or None.
 
-    With several values a day, it has their instants in UTC, and their periods are returned too.
+    With several values a day, it has their instants as they are written, and their periods are returned too.
 
     The attribute `temperature` names them, and the coordinate `platform` the stations: by the variable with their
     names (CF, section 9.5), a known column, or the numbers of their dimension. A file that cannot be read is left
@@ -195,7 +205,7 @@ def _dataset_of_series(source: FieldSource) -> tuple[xr.Dataset, Periods | None]
         others = [dim for dim, size in dataset[name].sizes.items() if size > 1 and dim != along]
         stations = str(dataset.attrs.get("featureType", "")).lower() == "timeseries"
         if along in dataset[name].dims and len(others) <= stations:
-            found: Periods | None = periods(dataset[time], dataset, path).shifted(-zone(dataset[time]))
+            found: Periods | None = periods(dataset[time], dataset, path)
             assert found is not None
             days = pd.DatetimeIndex(found.labels)
             if steps_a_day(found.labels) == 1:
@@ -204,6 +214,8 @@ def _dataset_of_series(source: FieldSource) -> tuple[xr.Dataset, Periods | None]
                 for note in notes:
                     LOG.info(f"{path}: {note}")
             stated = dataset[time].attrs
+            if zoned := ZONED.fullmatch(units := str(dataset[time].encoding.get("units", ""))):
+                stated = stated | {"units": units[len(zoned[1]) :].strip()}
             dataset = dataset.assign_coords({time: (along, days, stated)}).assign_attrs(temperature=name)
             names = _names_of_stations(dataset, others, lower.get(first_known("platform", lower), ""))
             return (dataset if names is None else dataset.assign_coords(platform=names)), found
@@ -263,7 +275,8 @@ def _of_column(source: FieldSource, read: _Series, name: str) -> pd.DataFrame:
     columns = columns_of(path, as_written.copy(), read.attributes, ("time", "sst"), name, GIVE)
     table = columns.table
     stated = read.attributes.get(time, {})
-    ahead = ahead_of_utc(None if time is None else raw[time], [stated.get(key, "") for key in OF_ZONES])
+    zones = [stated.get(key, "") for key in OF_ZONES]
+    ahead = ahead_of_utc(None if time is None else raw[time], zones, [stated.get("long_name", "")])
     if isinstance(ahead, str):
         table = table.assign(utc=pd.NaT, zone=ahead)
     else:

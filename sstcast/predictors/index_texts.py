@@ -71,7 +71,7 @@ def read_text(path: Path, variable: str | None = None, span: int = 1) -> pd.Data
         found = _months_in_columns(rows, names, path)
     else:
         dates = _date_columns(rows, names)
-        hour = _clock_column(rows, names, dates)
+        hour = _clock_column(rows, names, dates, variable)
         column = _value_column(rows, names, dates, hour, variable, path)
         found = [(number, _label(cells, dates, hour), cells[column]) for number, cells in rows]
     table = pd.DataFrame(found, columns=["line", "label", "text"]).set_index("line")
@@ -95,11 +95,16 @@ def _label(cells: list[str], dates: list[int], hour: int | None) -> str:
     return f"{date} {cells[hour]}" if ":" in cells[hour] else f"{date} {cells[hour]:0>2}:00"
 
 
-def _clock_column(rows: list[Row], names: list[str], dates: list[int]) -> int | None:
-    """Return the column of hours by its name, or that after the date if it holds times of day, or None."""
+def _clock_column(rows: list[Row], names: list[str], dates: list[int], variable: str | None) -> int | None:
+    """Return the column of hours by its name, or that after the date if it holds times of day, or None.
+
+    The column of the `variable` is none, nor is the only one besides the date, such as `HH`.
+    """
     after = dates[-1] + 1
     is_clock = all(len(cells) > after and TIME_OF_DAY.fullmatch(cells[after]) for _, cells in rows)
-    return after if is_clock else _position(names, HOURS)
+    if is_clock:
+        return after
+    return _position(names, HOURS - {(variable or "").upper()}) if len(rows[0][1]) > len(dates) + 1 else None
 
 
 def _instants(labels: pd.Series, days: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
@@ -113,14 +118,14 @@ def _days_of_hours(
     values: NDArray[np.float64], instants: pd.DatetimeIndex, labels: pd.Series, names: list[str], path: Path
 ) -> pd.DataFrame:
     """Return the means of days of UTC of values at `instants`, which are ahead of it by `labels` or `names`."""
-    stated = [text for name in names[:1] for text in (name, *re.findall(r"\((.*)\)", name))]
-    if isinstance(ahead := ahead_of_utc(labels, stated), str):
+    zones = [text for name in names[:1] for text in re.findall(r"\((.*)\)", name)]
+    if isinstance(ahead := ahead_of_utc(labels, zones, names[:1]), str):
         raise SSTCastError(f"{path}: {ahead}")
-    zones = (
+    written = (
         pd.Series(instants.strftime("%Y-%m-%dT%H:%M:%S"), labels.index)
         + labels.str.extract(f"({ZONE.pattern})")[0].fillna("").str.strip()
     )
-    in_utc = pd.to_datetime(zones, utc=True, format="ISO8601").dt.tz_localize(None) - ahead
+    in_utc = pd.to_datetime(written, utc=True, format="ISO8601").dt.tz_localize(None) - ahead
     found = Periods.at(in_utc.to_numpy("M8[s]"))
     means, note = days_of_series(without_marks(values, str(path)), found, {}, str(path))
     LOG.warning(f"{path}: is read {note}")

@@ -6,7 +6,7 @@ A value stands from its label to the next one, at most one usual step, unless bo
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +31,18 @@ SUM = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*sum\b")  # of 
 ENERGY = re.compile(r"^\s*[kM]?J\s*(m\*{0,2}-2|/\s*m)")  # units
 DEPTHS, WATER = ("m", "mm", "cm", "kg m-2", "kg m**-2"), re.compile("precip|rain|snow|evapor|runoff", re.I)
 ZONE = re.compile(r"(?<=:\d\d)(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")  # after a time of day, so that dates stay
-OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-])(\d\d?):?(\d\d)?")  # from UTC
-# Words for times whose offset from UTC may change: local, AEST, CET, Australia/Hobart.
-LOCAL = re.compile(r"(?i:local)|\b(?:[A-Z]{0,2}[SD]T|[CEW]ET|LT)\b|\b[A-Z][a-z]+/[A-Z][a-z]")
+OFFSET = re.compile(r"(?i:UTC|GMT)?\s*([+-])(0?\d|1[0-4])(?::?([0-5]\d))?")  # from UTC
+UTC = re.compile(r"(?i)(?:Etc/)?(?:UTC?|GMT|Z|Zulu|(?:coordinated )?universal time)(?: time)?(?: \(UTC\))?")
+PART = r"(?:Y{2,4}|M{1,4}|D{1,3}|H{1,2}|S{1,6})"  # of the form of a date
+# Texts in the place of a zone that are none: YYYY-MM-DD hh:mm, %Y-%m-%d, ISO 8601, or units that were decoded.
+NO_ZONE = re.compile(
+    rf"(?i){PART}(?:(?:[-/:., ']+|'?T'?){PART})*(?:'?Z'?| ?AM/PM)?|Y{{4}}MM(?:DD(?:HH(?:MM(?:SS)?)?)?)?"
+    r"|(?:%-?[a-z][-/:., ]*T?)+|ISO[ _-]?8601(?:[:-]\d{4})?|date|time|datetime(?:64\[\w+\])?"
+    r"|\w+ since \d+-\d+-\d+(?:[T ][\d:.]+)?Z?"
+)
+LOCAL = re.compile(r"(?i:\blocal)|\b(?:A[CEW][SD]T|[CEMP][SD]T|[CE]ES?T|WET)\b")  # in prose
+DAYS_AT_ONCE = 32  # whose values are weighted together: weights grow with the square of days
+AS_OFFSET = "give UTC, or an offset, as in 2004-01-31T12:00+10:00"
 RATE = "give the mean rate instead, such as W m-2 or kg m-2 s-1"
 
 
@@ -74,10 +83,10 @@ class DailySteps:
         first = np.searchsorted(self.ends, days[0], side="right")
         return slice(int(first), int(np.searchsorted(self.starts, days[-1] + DAY, side="left")))
 
-    def weights(self, days: Times, steps: slice) -> NDArray[np.float64]:
-        """Return the seconds that each value stands in each quarter of `days`, `[day, quarter, value]`."""
-        begin = days[:, None, None] + np.arange(4)[:, None] * QUARTER
-        shared = np.minimum(self.ends[steps], begin + QUARTER) - np.maximum(self.starts[steps], begin)
+    def weights(self) -> NDArray[np.float64]:
+        """Return the seconds that each value stands in each quarter of the days, `[day, quarter, value]`."""
+        begin = self.days[:, None, None] + np.arange(4)[:, None] * QUARTER
+        shared = np.minimum(self.ends, begin + QUARTER) - np.maximum(self.starts, begin)
         return (shared / SECOND).clip(0)
 
 
@@ -137,12 +146,13 @@ def daily_means(
     for run in np.split(steps.days, starts_anew):
         in_run = steps.steps_of(run)
         size = (in_run.stop - in_run.start) * (field.size // field.sizes[along])
-        count = max(1, VALUES_AT_ONCE * len(run) // size)
+        count = min(max(1, VALUES_AT_ONCE * len(run) // size), DAYS_AT_ONCE)
         for days in (run[begin : begin + count] for begin in range(0, len(run), count)):
             part = steps.steps_of(days)
             taken = data[(*(slice(None),) * axis, part)].rechunk({axis: -1})
             chunks = (*taken.chunks[:axis], (len(days),), *taken.chunks[axis + 1 :])
-            block = _Block(steps.weights(days, part), axis, field.isel({along: part}), path, refused)
+            of_part = replace(steps, days=days, starts=steps.starts[part], ends=steps.ends[part])
+            block = _Block(of_part, axis, field.isel({along: part}), path, refused)
             meta, name = np.empty((0,) * field.ndim, field.dtype), f"days-{uuid.uuid4().hex}"
             blocks.append(taken.map_blocks(block, dtype=field.dtype, chunks=chunks, meta=meta, name=name))
     coordinates = {name: values for name, values in field.coords.items() if along not in values.dims}
@@ -206,10 +216,14 @@ def days_of_series(
     return pd.Series(means.values, means.indexes["time"]), f"{by_hour}{steps.note}"
 
 
-def ahead_of_utc(times: "pd.Series[Any] | None", stated: Iterable[Any]) -> pd.Timedelta | str:
+def ahead_of_utc(
+    times: "pd.Series[Any] | None", zones: Iterable[Any], prose: Iterable[Any] = ()
+) -> pd.Timedelta | str:
     """Return how far times are ahead of UTC, besides the zones that they state, or why that is not known.
 
-    Those without a zone are as far ahead as one of the texts that are `stated` says, or in UTC.
+    Those without a zone are as far ahead as the texts in `zones` and `prose` say, or in UTC. A text in `zones` is
+    UTC, an offset from it, or the form of dates. Else it names another zone, whose offset may change. In `prose`,
+    such as a `long_name`, only an offset in brackets and the words for local times count.
     """
     if times is not None:
         is_zoned = times[times.notna()].astype(str).str.contains(ZONE)
@@ -217,13 +231,24 @@ def ahead_of_utc(times: "pd.Series[Any] | None", stated: Iterable[Any]) -> pd.Ti
             return pd.Timedelta(0)
         if is_zoned.any():
             return "some of its times have an offset from UTC and others none; give all"
-    for text in (str(each).strip() for each in stated):
+    named, told = ([text for each in texts if (text := str(each).strip())] for texts in (zones, prose))
+    in_prose = [
+        text for each in told for text in (each, *re.findall(r"\(([^()]*)\)", each)) if OFFSET.fullmatch(text)
+    ]
+    stated: dict[pd.Timedelta, str] = {}
+    for text in (*named, *in_prose):
         if (offset := OFFSET.fullmatch(text)) is not None:
             sign, hours, minutes = offset.groups()
-            return pd.Timedelta(f"{sign}{int(hours):02}:{minutes or '00'}:00")
-        if LOCAL.search(text):
-            return f"its times are in {text!r}; give UTC, or an offset, as in 2004-01-31T12:00+10:00"
-    return pd.Timedelta(0)
+            stated[pd.Timedelta(f"{sign}{int(hours):02}:{minutes or '00'}:00")] = text
+        elif UTC.fullmatch(text):
+            stated[pd.Timedelta(0)] = text
+        elif not NO_ZONE.fullmatch(text):
+            return f"its times are in {text!r}; {AS_OFFSET}"
+    if len(stated) > 1:
+        return f"its times are in {' as well as '.join(map(repr, stated.values()))}; keep one"
+    if local := next((text for text in told if LOCAL.search(text)), ""):
+        return f"its times are in {local!r}; {AS_OFFSET}"
+    return next(iter(stated), pd.Timedelta(0))
 
 
 def _are_on_hours(labels: Times) -> bool:
@@ -239,26 +264,27 @@ class _Block:
 
     def __init__(
         self,
-        weights: NDArray[np.float64],
+        steps: DailySteps,
         axis: int,
         field: xr.DataArray,
         path: Path,
         refused: RefusedHours | None,
     ) -> None:
-        """Take weights (see `DailySteps.weights`), the axis in time, the lazy values, and which are refused."""
-        self.weights, self.axis, self.field, self.path, self.refused = weights, axis, field, path, refused
+        """Take how the days are made, the axis in time, the lazy values, and which are refused."""
+        self.steps, self.axis, self.field, self.path, self.refused = steps, axis, field, path, refused
 
     def __call__(self, values: NDArray[Any], block_info: Any = None) -> NDArray[Any]:
         if self.refused is not None:
             self._check(values, self.refused, tuple(start for start, _ in block_info[0]["array-location"]))
         steps = np.moveaxis(values, self.axis, 0)
         shape, steps = steps.shape[1:], steps.reshape(len(steps), -1)
-        finite, seconds = np.isfinite(steps), self.weights.sum(1)
+        weights = self.steps.weights()
+        finite, seconds = np.isfinite(steps), weights.sum(1)
         sums = seconds @ np.where(finite, steps, 0)
         means = sums / seconds.sum(1, keepdims=True)
         means[:, ~finite.any(0)] = np.nan
         if (gappy := finite.any(0) & ~finite.all(0)).any():
-            known = np.stack([quarter @ finite[:, gappy] for quarter in self.weights.transpose(1, 0, 2)], 1)
+            known = np.stack([quarter @ finite[:, gappy] for quarter in weights.transpose(1, 0, 2)], 1)
             total = known.sum(1)
             enough = (total >= ENOUGH / SECOND) & (known > 0).all(1)
             means[:, gappy] = np.where(enough, sums[:, gappy] / np.where(enough, total, 1), np.nan)

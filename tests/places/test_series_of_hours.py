@@ -14,11 +14,24 @@ from sstcast.api.arguments import from_pandas
 from sstcast.config import FieldSource
 from sstcast.places.point_files import read_columns
 from sstcast.places.series import series_of
+from sstcast.reading.hours import ahead_of_utc
 from sstcast.reading.xarray_objects import name_of
 
 HOURS = pd.date_range("2004-02-20", "2004-03-09 23:40", freq="20min")
 VALUES = np.random.default_rng(0).normal(15, 1, len(HOURS)).round(3)
 LATER = HOURS + pd.Timedelta("10h")
+ZONES = (
+    "US/Pacific",
+    "Etc/GMT-10",
+    "EST5EDT",
+    "HKT",
+    "MST",
+    "MEZ",
+    "Brisbane",
+    "UTC+9.5",
+    "UTC+93",
+    "YYYY-MM-DD MST",
+)
 HEADER = '"#","Date Time, GMT+10:00","Temp, °C (LGR S/N: 1, SEN S/N: 1)","Host Connected (LGR S/N: 1)"'
 
 
@@ -93,6 +106,7 @@ def test_equal_rows_count_once_and_a_clock_that_stops_leaves_a_day_out(tmp_path:
         ("its times are in 'local time'", "time (local time)", "%Y-%m-%d %H:%M"),
         ("its times are in 'AEST'", "time (AEST)", "%Y-%m-%d %H:%M"),
         ("its times are in 'Australia/Hobart'", "time (Australia/Hobart)", "%Y-%m-%d %H:%M"),
+        *((f"its times are in {zone!r}", f"time ({zone})", "%Y-%m-%d %H:%M") for zone in ZONES),
         ("some of its times have an offset from UTC and others none", "time", "mixed"),
     ],
 )
@@ -156,3 +170,94 @@ def test_values_outside_the_valid_range_are_missing(tmp_path: Path, caplog: pyte
     data["sst"].attrs = {"units": "degC", "valid_min": 10.0}
     data.to_netcdf(tmp_path / "b.nc")
     np.testing.assert_array_equal(of(tmp_path / "b.nc")[:, 0], [15, np.nan, 36, 16])
+
+
+def hours_file(path: Path, units: str = "", has_bounds: bool = False, **stated: str) -> Path:
+    """Write the values at times ten hours ahead, which the units or attributes of the times may tell."""
+    minutes = ((LATER - pd.Timestamp("2004-01-01")) // pd.Timedelta("1min")).to_numpy()
+    attributes = {"units": f"minutes since 2004-01-01 00:00:00{units}", **stated}
+    data = xr.Dataset({"sst": ("time", VALUES, {"units": "degC"})})
+    if has_bounds:
+        data["b"] = ("time", "n"), np.stack([minutes, minutes + 20], 1)
+        attributes["bounds"] = "b"
+    data.assign_coords(time=("time", minutes, attributes)).to_netcdf(path)
+    return path
+
+
+@pytest.mark.parametrize("has_bounds", [False, True])
+@pytest.mark.parametrize(
+    ("units", "stated", "offset"),
+    [
+        (" +10:00", {}, 10),
+        (" +10:00", {"time_zone": "UTC+10:00"}, 10),
+        (" -08:00", {"timezone": "GMT-8"}, -8),
+        ("", {"time_zone": "UTC+10:00"}, 10),
+        ("", {"time_zone": "UTC-05:00"}, -5),
+        ("", {"long_name": "time (-05:00)"}, -5),
+        ("", {"time_zone": "utc", "long_name": "time of LAST sample of SST, TEST buoy"}, 0),
+    ],
+)
+def test_an_offset_is_applied_once_to_labels_and_bounds(
+    has_bounds: bool, units: str, stated: dict[str, str], offset: int, tmp_path: Path
+) -> None:
+    found = of(hours_file(tmp_path / "a.nc", units, has_bounds, **stated))
+    by_day = pd.Series(VALUES, LATER - pd.Timedelta(offset, "h")).resample("1D")
+    expected = by_day.mean()[by_day.count() == 72]
+    np.testing.assert_allclose(found.sel(time=expected.index)[:, 0], expected, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("units", "zone", "words"),
+    [
+        (" +10:00", "UTC", "'+10:00' as well as 'UTC'"),
+        ("", "US/Pacific", "in 'US/Pacific'"),
+        ("", "10", "in '10'"),
+    ],
+)
+def test_zones_that_differ_or_are_no_offset_are_refused(units: str, zone: str, words: str, tmp_path: Path) -> None:
+    with refused(path := hours_file(tmp_path / "a.nc", units, time_zone=zone), words):
+        of(path)
+
+
+@pytest.mark.parametrize(
+    "form", ["YYYY-MM-DD hh:mm", "yyyy-MM-dd'T'HH:mm:ssZ", "%Y-%m-%d %H:%M", "ISO 8601", "UTC", "utc time"]
+)
+def test_the_form_of_dates_is_no_zone(form: str) -> None:
+    assert ahead_of_utc(None, [form]) == pd.Timedelta(0)
+
+
+def test_hours_without_any_value_are_missing_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    pd.DataFrame({"time": HOURS, "temp": VALUES, "temperature": np.nan}).to_csv(path, index=False)
+    found = of(path)
+    assert np.isfinite(found.sel(place="temp")).all()
+    assert np.isnan(found.sel(place="temperature")).all()
+    pd.DataFrame({"time": HOURS, "temp": np.nan}).to_csv(path, index=False)
+    with refused(path, "holds no temperature"):
+        of(path)
+    for text in (HEADER, f"{HEADER}\n1,2004-02-20 00:00:00,,Logged", "time,temp"):
+        path.write_text(f"{text}\n", encoding="utf-8")
+        with refused(path, "holds no temperature"):
+            of(path)
+
+
+def test_decimal_commas_of_hobo_are_read_or_refused(tmp_path: Path) -> None:
+    texts = [f"{time:%Y-%m-%d %H:%M:%S}" for time in LATER]
+    quoted, bare = ([f"{mark}{value}{mark}".replace(".", ",") for value in VALUES] for mark in ('"', ""))
+    path = tmp_path / "pier.csv"
+    path.write_text(hobo(texts, quoted), encoding="utf-8")
+    np.testing.assert_allclose(of(path)[:, 0], pd.Series(VALUES, HOURS).resample("1D").mean(), atol=2e-6)
+    path.write_text(hobo(texts, bare), encoding="utf-8")
+    with refused(path, "has more cells than names of columns", "decimal points"):
+        of(path)
+
+
+def test_another_column_of_dates_makes_no_hobo_and_a_place_without_name_is_refused(tmp_path: Path) -> None:
+    days = pd.date_range("2004-03-01", periods=4)
+    table = pd.DataFrame({"time": days, "temp (degC)": [1.0, 2, 3, 4], "Date Time local": days, "id": "a"})
+    table.to_csv(path := tmp_path / "a.csv", index=False)
+    assert of(path)[:, 0].values.tolist() == [1, 2, 3, 4]
+    table["id"] = ["a", "a", None, "a"]
+    table.to_csv(path, index=False)
+    with refused(path, "1 value of temp", "no name of a place, the first of 2004-03-03"):
+        of(path)

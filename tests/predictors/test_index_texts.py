@@ -244,6 +244,14 @@ def test_a_variable_is_found_by_its_name_alone(tmp_path: Path) -> None:
         read_text(tmp_path / "x.txt", "ANOM")
 
 
+@pytest.mark.parametrize(("names", "variable"), [("date,HH", None), ("date,HR", "HR"), ("date,x,HOUR", "HOUR")])
+def test_a_column_of_hours_may_be_the_values(names: str, variable: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    others = ",7" * (names.count(",") - 1)
+    path.write_text(names + "".join(f"\n2004-02-{day}{others},{day / 2}" for day in range(10, 20)))
+    np.testing.assert_array_equal(read_text(path, variable)["value"], np.arange(10, 20) / 2)
+
+
 HOUR_TEXTS = {
     "iso": ("time,x\n", lambda t, v: f"{t:%Y-%m-%d %H:%M:%S},{v}"),
     "blanks": ("", lambda t, v: f"{t:%Y-%m-%d} {t:%H:%M} {v}"),
@@ -268,9 +276,10 @@ def test_hours_of_a_text_are_averaged_to_days_of_utc(name: str, tmp_path: Path) 
     assert (read["time"].values == expected.index.values).all()
     if name == "iso":
         text = (tmp_path / "index.txt").read_text()
-        (tmp_path / "index.txt").write_text(text.replace("time", "local time"))
-        with refused(tmp_path / "index.txt", "its times are in 'local time'"):
-            read_index(index(tmp_path / "index.txt"), "index")
+        for words in ("local time", "HKT"):
+            (tmp_path / "index.txt").write_text(text.replace("time", f"time ({words})"))
+            with refused(tmp_path / "index.txt", f"its times are in {words!r}"):
+                read_index(index(tmp_path / "index.txt"), "index")
         (tmp_path / "index.txt").write_text(f"{text}\n{time[3]:%Y-%m-%d %H:%M:%S},7.5\n")
         with refused(tmp_path / "index.txt", "different values at 2004-02-20 09:00", "local time?"):
             read_index(index(tmp_path / "index.txt"), "index")

@@ -122,8 +122,8 @@ def test_a_day_is_of_utc_and_a_value_stands_across_midnight() -> None:
     at = np.datetime64("2001-01-01T00:00:00") + 6 * HOUR * np.arange(9) + 4 * HOUR
     steps = daily_steps(Periods.at(at), {}, "a")
     assert steps.days.astype("M8[D]").tolist() == [np.datetime64("2001-01-02").item()]
-    weights = steps.weights(steps.days, steps.steps_of(steps.days)).sum(1) / 3600
-    assert weights.tolist() == [[4, 6, 6, 6, 2]]
+    weights = steps.weights().sum(1) / 3600
+    assert weights.tolist() == [[0, 0, 0, 4, 6, 6, 6, 2, 0]]
     zoned = labelled(10)  # hours of a clock ten hours ahead, decoded to UTC
     zoned = zoned.assign_coords(time=zoned["time"] - 10 * HOUR)
     zoned["time"].encoding["units"] = "hours since 2000-01-01 +10:00"
