@@ -21,7 +21,7 @@ from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 from sstcast.log import LOG
 from sstcast.stopping import StopRequest
 
-EVERY = 12  # days from one initial date to the next
+EVERY = 6  # days from one initial date to the next
 QUICK = {"epochs": 2, "windows_per_epoch": 100, "checkpoint_steps": 2}
 
 
