@@ -113,11 +113,12 @@ def update(
         is_first = not page.exists()
         _, page_is_new = write_forecast_page(newest, page, largest=largest, verified=scores)
     down = report.down if report else ""
+    made = open_forecast(issued).isel(init_time=-1) if new else xr.Dataset()
     file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
     code = SOURCE_DOWN if down or cut else MADE if file_names else NOTHING_NEW
     parts = [
         f"made {', '.join(file_names)}" if file_names else "nothing new",
-        *([f"{filled} filled"] if new and (filled := open_forecast(issued).attrs.get(FILLED)) else []),
+        *([f"{filled} filled"] if (filled := made.attrs.get(FILLED)) else []),
         *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
         *(["its places begin with the next forecast"] if places is not None and not new else []),
         *(["its temperatures begin with the next forecast"] if has_temperatures and not new else []),
@@ -130,7 +131,7 @@ def update(
     lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
     if new:
         lines += [told_of_stores(run, rule.most)] if rule.most > run.config.data.gaps else []
-        lines += lines_of_places(open_forecast(issued).isel(init_time=-1), table_beside(issued))
+        lines += lines_of_places(made, table_beside(issued))
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%MZ")
     line = f"{now} {run.folder}: {'; '.join(filter(None, parts))}"
     return Update(code, line, newest, tuple(filter(None, lines)))
