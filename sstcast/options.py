@@ -26,7 +26,7 @@ METAVARS = {  # the default is the argument's name in capitals
     "observations": "FILE",
     "observation_error": "DEGREES",
     "hours": "FIRST..LAST",
-    "share": "PER CENT",
+    **dict.fromkeys(("share", "alert"), "PER CENT"),
     **dict.fromkeys(("select", "platforms", "datasets", "models"), "NAMES"),
     "climatology": "RECORD",
     "at": "LAT,LON",

@@ -74,6 +74,14 @@ def test_every_netcdf_opens_whatever_it_is_called(tmp_path: Path, format_: Any) 
         assert np.array_equal(opened["sst"], ocean()["sst"])
 
 
+def test_an_open_file_keeps_few_decoded_chunks(tmp_path: Path) -> None:
+    """A folder of many files is read in the memory of a block, not of 64 MiB for each file."""
+    xr.Dataset({"sst": ("time", np.arange(10.0))}).to_netcdf(tmp_path / "a.nc", engine="netcdf4")
+    netCDF4.set_chunk_cache(2**26)
+    with open_netcdf(tmp_path / "a.nc", ""), netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert file["sst"].get_var_chunk_cache()[0] <= 2**24
+
+
 def test_zarr_of_both_formats_opens_also_through_a_link(store: Path) -> None:
     store.with_name("link").symlink_to(store)
     for path in (store, store.with_name("link")):

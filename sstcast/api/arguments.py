@@ -208,6 +208,20 @@ def read_gaps(gaps: int | None) -> int | None:
     return None if gaps is None else field_source(gaps=gaps).gaps
 
 
+def read_alert(given: str | int | None) -> int | None:
+    """Read the probability of alerts in per cent: None if it is not given, and 0 for `none`.
+
+    Raises SSTCastError unless it is a multiple of 5 from 5 to 95.
+    """
+    if given is None:
+        return None
+    if given == NONE:
+        return 0
+    if str(given) not in map(str, range(5, 100, 5)):
+        raise SSTCastError(f"--alert {given}: give per cent, 5, 10, 15 and so on to 95, or {NONE}")
+    return int(given)
+
+
 def from_pandas(data: Any) -> Any:
     """Return a pandas object with dates as index as an xarray object, and others unchanged.
 

@@ -13,6 +13,7 @@ from sstcast.api.arguments import (
     expand_path,
     field_source,
     listed,
+    read_alert,
     read_gaps,
     read_places,
     read_temperatures,
@@ -315,6 +316,7 @@ def update(
     above: str | float | Sequence[float] | None = None,
     below: str | float | Sequence[float] | None = None,
     gaps: int | None = None,
+    alert: str | int | None = None,
 ) -> Update:
     """Fetch new days, forecast, write the page, verify old forecasts. Exit codes: 3 nothing new, 4 days wait.
 
@@ -329,10 +331,12 @@ def update(
         below: the same of days below.
         gaps: fill gaps of up to this many days in the history of forecasts, after the run's validation. The number
             stays with the run until another is given, 0 for none.
+        alert: from which probability of a marine heatwave in the newest forecast a place is an alert, in per cent:
+            5, 10, 15 and so on to 95. It stays with the places until another is given, or `none`.
 
     Returns:
-        A `line` for the log, more `lines` of the places of a new forecast, the newest `forecast`, and the exit
-        `code`.
+        A `line` for the log, more `lines` of the places of a new forecast and of new alerts, the newest
+        `forecast`, and the exit `code`.
 
     Raises:
         SSTCastError: the run or the date is unusable, the source's days have changed, or the page would be too
@@ -352,4 +356,5 @@ def update(
         below=read_temperatures(below, "--below"),
         places=read_places(places),
         gaps=read_gaps(gaps),
+        alert=read_alert(alert),
     )

@@ -15,14 +15,16 @@ from sstcast.storage.artefacts import is_intact, is_kept, locked, remove_noted, 
 from sstcast.storage.paths import read_regular
 
 MOST_NAMED = 10  # places that are told by name
+ALERT, DATE = "alert", "date"  # keys of the copy
 REMEDY = "rename it, and give it with --places"
 
 
 class AskedPlaces(NamedTuple):
-    """The places that a forecast is for, the shares of areas in per cent."""
+    """The places that a forecast is for, the shares of areas, and the probability of alerts, both in per cent."""
 
     places: Places
     shares: tuple[float, ...] = SHARES
+    alert: int | None = None
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -38,8 +40,8 @@ def places_for(run: Run, given: Places | None = None, shares: tuple[float, ...] 
         given: the places that a command was given, if any. Without a place, there are none from then on.
         shares: the shares that it was given, if any.
 
-    Places and shares that were not given are those of the run, and a line tells of them. Raises SSTCastError if
-    RUN/places.geojson is not the copy that was written.
+    Places and shares that were not given are those of the run, and a line tells of them. The probability of alerts
+    is that of the run. Raises SSTCastError if RUN/places.geojson is not the copy that was written.
     """
     content = content_of_copy(run.trained.places, REMEDY)
     are_kept = not shares and tuple(content.get("shares", SHARES)) != SHARES
@@ -49,12 +51,12 @@ def places_for(run: Run, given: Places | None = None, shares: tuple[float, ...] 
     if given is not None:
         if are_kept and not given.are_points.all():
             LOG.info(f"shares of {run.trained.folder}: {', '.join(f'{share:g}' for share in shares)} %, as before")
-        return AskedPlaces(given, shares)
+        return AskedPlaces(given, shares, content.get(ALERT))
     if not content:
         return None
     kept = Places.from_geojson(json.dumps(content), *map(Path, content["files"]))
     LOG.info(f"places of {run.trained.folder}: {len(kept)}, from {kept.where}, {content['date']}")
-    return AskedPlaces(kept, shares)
+    return AskedPlaces(kept, shares, content.get(ALERT))
 
 
 def keep_places(run: Run, asked: AskedPlaces | None) -> None:
@@ -63,9 +65,27 @@ def keep_places(run: Run, asked: AskedPlaces | None) -> None:
     if asked is not None:
         files = [file.name for file in asked.places.files]
         content = json.loads(asked.places.geojson) | {"shares": list(asked.shares), "files": files}
+        content |= {} if asked.alert is None else {ALERT: asked.alert}
     before = keep_copy(run.places, content, "places", REMEDY)
     if told := told_of_places(run, before, content or {}):
         LOG.info(told)
+
+
+def check_alert(run: Run, alert: int | None, places: Places | None) -> None:
+    """Raise SSTCastError if alerts are asked for, but the run has no places, or is given none."""
+    has_places = bool(content_of_copy(run.places, REMEDY)) if places is None else len(places) > 0
+    if alert and not has_places:
+        raise SSTCastError(f"--alert {alert}: {run.folder} has no places; give them with --places")
+
+
+def keep_alert(run: Run, alert: int | None) -> int | None:
+    """Keep the probability of alerts, in per cent, if one is given, 0 for none. Return the one of the run."""
+    content = content_of_copy(run.places, REMEDY)
+    if alert is None or not content:
+        return content.get(ALERT)
+    kept = {key: value for key, value in content.items() if key not in (ALERT, DATE)}
+    keep_copy(run.places, kept | ({ALERT: alert} if alert else {}), "places", REMEDY)
+    return alert or None
 
 
 def told_of_places(run: Run, before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -92,8 +112,8 @@ def keep_copy(path: Path, content: dict[str, Any] | None, what: str, remedy: str
         before = content_of_copy(path, remedy)
         if content is None:
             remove_noted(path)
-        elif content != {key: before.get(key) for key in content}:
-            write_json(path, content | {"date": str(dt.date.today())})
+        elif content != {key: value for key, value in before.items() if key != DATE}:
+            write_json(path, content | {DATE: str(dt.date.today())})
         else:
             return {}
         return before

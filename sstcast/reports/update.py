@@ -19,7 +19,14 @@ from sstcast.forecasting.place_periods import table_beside
 from sstcast.forecasting.places_told import lines_of_places
 from sstcast.forecasting.run_gaps import gaps_for, keep_gaps, told_of_stores
 from sstcast.forecasting.run_places import REMEDY as PLACES_REMEDY
-from sstcast.forecasting.run_places import content_of_copy, keep_places, places_for, told_of_places
+from sstcast.forecasting.run_places import (
+    check_alert,
+    content_of_copy,
+    keep_alert,
+    keep_places,
+    places_for,
+    told_of_places,
+)
 from sstcast.forecasting.run_temperatures import keep_temperatures, temperatures_for
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.transfer import OWN
@@ -29,6 +36,8 @@ from sstcast.ocean.filled_days import may_begin
 from sstcast.places.places import Places
 from sstcast.reading.gaps import CUT, GapRule
 from sstcast.reading.reading import open_region
+from sstcast.reports.alerts import FILE as ALERTS_FILE
+from sstcast.reports.alerts import write_alerts
 from sstcast.reports.how_good import scores_of
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
@@ -50,7 +59,7 @@ class Update:
     """The result of an update: its exit code, a line for the log, the newest forecast, and more lines.
 
     `lines` are those that `forecast` has of the places of a forecast that was made, of those that the run keeps no
-    longer, and of the days that its stores lack.
+    longer, of the days that its stores lack, and of new alerts.
     """
 
     code: int
@@ -69,6 +78,7 @@ def update(
     places: Places | None = None,
     below: tuple[float, ...] | None = None,
     gaps: int | None = None,
+    alert: int | None = None,
 ) -> Update:
     """Fetch new days, forecast from the last day (or from `date`), and write the page and the verification.
 
@@ -76,16 +86,19 @@ def update(
     after it is issued. `latest.html` is the page of the newest forecast. `verification.csv` has the scores by lead
     of the forecasts issued in the last 60 days. Existing files are kept, so an update that is repeated after an
     interruption does only what is left. `places`, the temperatures `above` and `below`, and the `gaps` that are
-    filled are those of the next forecasts (see `run_places`, `run_temperatures` and `run_gaps`).
+    filled are those of the next forecasts (see `run_places`, `run_temperatures` and `run_gaps`). `alert` is the
+    probability, in per cent, from which a place of the newest forecast is an alert from now on, 0 for none (see
+    `alerts`).
 
     If the source lacks days that cannot be filled, the last day is the one before them, and the code is 4 as long
     as later days wait.
 
-    Raises SSTCastError if the run, the date, a place or the source's store is unusable, or if the page would be
-    larger than `largest` MB.
+    Raises SSTCastError if the run, the date, a place or the source's store is unusable, if alerts are asked for
+    without places, or if the page would be larger than `largest` MB.
     """
     run, day, has_temperatures = Run.open(folder), read_date(date), (above, below) != (None, None)
     forecast_folder = run.folder / "forecasts"
+    check_alert(run, alert, places)
     with locked(forecast_folder):
         report = bring_up_to_date(run.config.data, day, today or dt.date.today())
         rule = GapRule(most=gaps_for(run, gaps))
@@ -108,22 +121,24 @@ def update(
             keep_gaps(run, rule.most)
         verified, scores = _verify(run, forecast_folder, last, rule)
         page = forecast_folder / "latest.html"
-        newest = max(forecasts_in(forecast_folder).items())[1]
+        newest = max((files := forecasts_in(forecast_folder)).items())[1]
         check_intact(newest, AS_ISSUED)
         is_first = not page.exists()
         _, page_is_new = write_forecast_page(newest, page, largest=largest, verified=scores)
+        alerts = write_alerts(files, keep_alert(run, alert), AS_ISSUED)
     down = report.down if report else ""
-    made = open_forecast(issued).isel(init_time=-1) if new else xr.Dataset()
     file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
+    file_names += [ALERTS_FILE] * alerts.changed
     code = SOURCE_DOWN if down or cut else MADE if file_names else NOTHING_NEW
     parts = [
         f"made {', '.join(file_names)}" if file_names else "nothing new",
-        *([f"{filled} filled"] if (filled := made.attrs.get(FILLED)) else []),
+        *([f"{filled} filled"] if new and (filled := open_forecast(issued).attrs.get(FILLED)) else []),
         *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
         *(["its places begin with the next forecast"] if places is not None and not new else []),
         *(["its temperatures begin with the next forecast"] if has_temperatures and not new else []),
         *([f"source down ({down}), made from days up to {last}"] if down else []),
         *([told_of_cut(last, cut)] if cut else []),
+        alerts.part,
         "" if scores.empty else _in_words(scores),
     ]
     if is_first and scores_of(newest, open_forecast(newest)) is None:
@@ -131,7 +146,8 @@ def update(
     lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
     if new:
         lines += [told_of_stores(run, rule.most)] if rule.most > run.config.data.gaps else []
-        lines += lines_of_places(made, table_beside(issued))
+        lines += lines_of_places(open_forecast(issued).isel(init_time=-1), table_beside(issued))
+    lines += alerts.lines
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%MZ")
     line = f"{now} {run.folder}: {'; '.join(filter(None, parts))}"
     return Update(code, line, newest, tuple(filter(None, lines)))

@@ -34,6 +34,9 @@ CODECS = frozenset(
 )
 
 MAX_CHUNK_BYTES = 2**32  # decoded
+# Bytes of decoded chunks that netCDF keeps of a variable. Blocks consist of whole chunks, so that few are read
+# twice, but up to 128 files stay open, by default each with up to 64 MiB.
+CHUNK_CACHE = 2**24
 MAX_POSITIONS = 10**6  # latitudes or longitudes on an axis; a mesh has more cells
 MAX_AXIS = 10**8  # values of any other axis
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
@@ -176,6 +179,7 @@ def open_netcdf(path: Path, remedy: str, chunked: bool = False) -> "xr.Dataset":
                 for name, axis in file.variables.items():
                     if axis.dimensions == (name,):
                         check_axis(name, axis.size, axis.__dict__)
+        netCDF4.set_chunk_cache(CHUNK_CACHE)
         dataset = xr.open_dataset(path.absolute(), engine="netcdf4")
         _check_variables(dataset, groups, path)
     return guarded(dataset, path, remedy, chunked)

@@ -13,6 +13,7 @@ from quick_drawing import draw_nothing
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.places_told import lines_of_places
+from sstcast.forecasting.run_places import keep_places, places_for
 from sstcast.reports.update import update
 from sstcast.runs import Run
 
@@ -177,3 +178,37 @@ def test_update_and_evaluate_share_them(
     assert [*sstcast.evaluate(run).value["areas"]] == ["region", "park"]
     assert [*sstcast.evaluate(run, places="none").value["areas"]] == ["region"]
     assert not run.places.exists()
+
+
+def test_the_probability_of_alerts_stays_with_the_places(
+    run: Run, farm: Path, monkeypatch: pytest.MonkeyPatch, command, fails
+) -> None:
+    monkeypatch.setattr("sstcast.reports.update.write_forecast_page", lambda file, page, **_: (page, False))
+    fails(["--alert 50", "has no places; give them with --places"], "update", run.folder, "--alert", 50)
+    for wrong in (52, 0, 100, "half"):
+        fails([f"--alert {wrong}", "5, 10, 15 and so on to 95"], "update", run.folder, "--alert", wrong)
+    assert not (run.folder / "forecasts").exists()
+
+    def kept() -> int | None:
+        return json.loads(run.places.read_text()).get("alert")
+
+    made = sstcast.update(run, DATE, places=farm, alert=5)
+    file = run.folder / "forecasts/alerts.json"
+    assert (made.code, kept()) == (0, 5)
+    assert f"made forecast-{DATE}.nc, alerts.json" in made.line
+    chance = float(xr.load_dataset(made.forecast)["place_event_probability"][0, 0])
+    assert [alert["probability"] for alert in json.loads(file.read_text())] == [pytest.approx(chance, abs=1e-4)]
+    assert sum(line.startswith("alert: farm: ") for line in made.lines) == 1
+    again = sstcast.update(run, DATE)
+    assert (again.code, again.lines) == (3, ())
+    farm.write_text("name,lat,lon\nfarm,-10.3,171.3\nother,-10.3,172.3\n")
+    assert sstcast.update(run, DATE, places=farm).code == 3  # which begin with the next forecast
+    keep_places(run, places_for(run))  # as evaluate does
+    assert kept() == 5
+    assert command("update", run.folder, "--date", DATE, "--alert", "none")[0] == 3
+    assert (kept(), file.exists()) == (None, False)
+    assert sstcast.update(run, DATE, alert=95).code == 0
+    assert kept() == 95
+    fails(["--alert 50"], "update", run.folder, "--places", "none", "--alert", 50)
+    assert sstcast.update(run, DATE, places="none").code == 3
+    assert not file.exists()
