@@ -106,7 +106,7 @@ plt.show()
 PLACES = ["runs=../runs/notebook-graphs/runs", "cache=../runs/notebook-graphs/cache"]
 rows = {}
 for model in ("linear-transformer", "gin", "mpnn", "polynormer"):
-    options = [*PLACES, "training.epochs=40", "model.width=32", "training.learning_rate=0.01"]
+    options = [*PLACES, "training.epochs=30", "model.width=32", "training.learning_rate=0.01"]
     if model == "polynormer":
         options += ["model.local_layers=3", "model.global_layers=1", "model.heads=4"]
     (result,) = sstcast.benchmark(str(folder / "mines.yaml"), model, overrides=options)
@@ -137,7 +137,7 @@ pd.DataFrame({"smiles": list(molecules), "logp": logp}).to_csv(folder / "molecul
 (folder / "molecules.yaml").write_text(
     "kind: smiles_csv\npath: molecules.csv\ntask: graph-regression\ntargets: [logp]\n"
 )
-options = [*PLACES, "training.epochs=20", "model.width=64", "training.learning_rate=0.002"]
+options = [*PLACES, "training.epochs=10", "model.width=64", "training.learning_rate=0.002"]
 (result,) = sstcast.benchmark(str(folder / "molecules.yaml"), "gine", overrides=options)
 print(f"mean absolute error {result['test']:.2f}, standard deviation of logP {np.std(logp):.2f}")
 

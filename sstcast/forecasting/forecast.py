@@ -138,7 +138,8 @@ def _tabulate(forecast: Path, asked: AskedPlaces | None) -> None:
             table.unlink(missing_ok=True)
         return
     with (open_zarr if forecast.suffix == ".zarr" else open_netcdf)(forecast, "delete it") as opened:
-        write_table(opened.load(), asked.places, table)
+        of_places = [name for name, field in opened.data_vars.items() if "place" in field.dims]
+        write_table(opened[of_places].load(), asked.places, table)
     LOG.info(f"{table}: {counted(len(asked.places), 'place')}")
 
 

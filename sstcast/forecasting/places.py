@@ -275,16 +275,17 @@ def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str]) -> pd.DataFr
     forecast has one row, whose numbers are missing. Temperatures are in degC. `kinds` holds point or area by name.
     """
     fields = forecast.isel(init_time=-1)
-    single = fields[[*BY_LEAD]].rename({name: COLUMNS[name] for name in BY_LEAD})
+    columns = {COLUMNS[name]: fields[name] for name in BY_LEAD}
     for name in (*BY_QUANTILE, BY_SHARE):
         dim = SHARE if name == BY_SHARE else "quantile"
         for value in fields[dim].values:
             number = f"{value:g}" if dim == SHARE else f"{value * 100:02.0f}"
-            single[f"{COLUMNS[name]}{number}"] = fields[name].sel({dim: value}, drop=True)
+            columns[f"{COLUMNS[name]}{number}"] = fields[name].sel({dim: value}, drop=True)
     for side, level in _levels(fields):
-        single[f"{side}_{level:g}"] = fields[f"place_{side}_probability"].sel({side: level}, drop=True)
+        columns[f"{side}_{level:g}"] = fields[f"place_{side}_probability"].sel({side: level}, drop=True)
     days = [f"days_{side}_{level:g}" for side, level in _levels(fields)]
     why = {_why(part): fields[PLACE_CONTRIBUTION].sel({PART: part}, drop=True) for part in _parts(fields)}
+    single = xr.Dataset(columns)
     rows = (
         single.assign(why)
         .reset_coords(["place_lat", "place_lon", "valid_time"])

@@ -5,6 +5,7 @@ says what it did. The statistics of a fold are in `hindcast.nc` in the run's fol
 beside that file until all folds are joined.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.system_records import RUN
 from sstcast.scores.systems import ScoredSystem, forecast_file
 from sstcast.scores.verify import verify
-from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
+from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, remove
 from sstcast.storage.dataset_files import write, write_zarr
 from sstcast.storage.stores import open_netcdf, open_written
 from sstcast.training.data_record import check_data
@@ -153,16 +154,23 @@ def _recipe_of(run: Run, every: int, prepared: Prepared) -> Recipe:
     return _recipe_of_days(prepared, every) | {"checkpoints": checkpoints(run.members)}
 
 
-def recipes(plan: Plan, system: RunConfig) -> list[Any]:
-    """Return the recipes of a system's forecasts for all folds."""
-    configs = [plan.run(system, fold) for fold in plan.protocol.folds]
-    every = plan.protocol.every
-    return [_recipe_of(Run(config.folder), every, Prepared.of(config.data)) for config in configs]
+def recipes(plan: Plan) -> dict[str, list[Any]]:
+    """Return the recipes of each system's forecasts for all folds, by the system's name."""
+    stores: dict[str, Prepared] = {}  # by their data, so that systems with the same data open them only once
+    found: dict[str, list[Any]] = {system.name: [] for system in plan.scored}
+    for system in plan.scored:
+        for config in (plan.run(system, fold) for fold in plan.protocol.folds):
+            prepared = stores.setdefault(config.data.model_dump_json(), Prepared.of(config.data))
+            found[system.name].append(_recipe_of(Run(config.folder), plan.protocol.every, prepared))
+    return found
 
 
-def join_forecasts(plan: Plan, system: RunConfig) -> None:
-    """Join a system's forecasts of all folds in one store, unless it holds them, and delete the folds' stores."""
-    path, recipe = plan.hindcast.forecasts(system.name), recipes(plan, system)
+def join_forecasts(plan: Plan, system: RunConfig, recipe: list[Any]) -> None:
+    """Join a system's forecasts of all folds in one store, and delete the folds' stores.
+
+    Nothing is joined if the store was made from the `recipe` (see `recipes`).
+    """
+    path = plan.hindcast.forecasts(system.name)
     runs = [Run(plan.run(system, fold).folder) for fold in plan.protocol.folds]
     if not is_up_to_date(path, recipe):
         folds = [open_written(part_file(run), REMEDY) for run in runs]
@@ -197,16 +205,17 @@ def open_tables(plan: Plan, fold: Fold) -> xr.Dataset:
     runs = {system.name: Run(plan.run(system, fold).folder) for system in plan.scored}
     for run in runs.values():
         tables.append(_open(path := tables_file(run)))
-        days[path] = _scored(path)
+        days[path] = _scored(tables[-1])
     for name, data in plan.oceans.items():
         path = plan.baselines(fold.split(data[0]))
         # The references do not depend on the data of systems, so they are read only once.
         references = [] if len(tables) > len(runs) else list(REFERENCES)
         labels_by_baseline = plan.baseline_names[name]
         baselines, labels = list(labels_by_baseline), list(labels_by_baseline.values())
-        opened = _open(path).sel(system=baselines, forecaster=[*baselines, *references])
-        tables.append(opened.assign_coords(system=labels, forecaster=[*labels, *references]))
-        days[path] = _scored(path)
+        opened = _open(path)
+        some = opened.sel(system=baselines, forecaster=[*baselines, *references])
+        tables.append(some.assign_coords(system=labels, forecaster=[*labels, *references]))
+        days[path] = _scored(opened)
     (first_path, first_days), *other_days = days.items()
     for path, path_days in other_days:
         if path_days != first_days:
@@ -216,9 +225,9 @@ def open_tables(plan: Plan, fold: Fold) -> xr.Dataset:
     return join_systems(tables)
 
 
-def _scored(path: Path) -> tuple[str, str]:
+def _scored(tables: xr.Dataset) -> tuple[str, str]:
     """Return the digests of the test days, and of all days that were read to score them."""
-    recipe = read_recipe(path)
+    recipe = json.loads(tables.attrs[RECIPE])
     return recipe["data"]["test"], recipe["scored"]
 
 

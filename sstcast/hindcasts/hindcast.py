@@ -126,20 +126,22 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
                 ]
                 tasks.append(partial(select_run, dict(zip(parts, earlier_runs, strict=True)), run, every))
     run_tasks(tasks, jobs, scheduler)
-    joined = {s.name: is_up_to_date(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
+    joined = {name: is_up_to_date(plan.hindcast.forecasts(name), recipe) for name, recipe in recipes(plan).items()}
     tasks = [
         partial(score_run, run, every, joined[s.name], plan.thresholds(fold), plan.asked) for s, fold, run in runs
     ]
     run_tasks(tasks, jobs, scheduler)
+    recipe_by_name = recipes(plan)
     for system in plan.scored:
-        join_forecasts(plan, system)
+        join_forecasts(plan, system, recipe_by_name[system.name])
     return _score(plan)
 
 
 def _score(plan: Plan) -> Scores:
     tables = join_folds([open_tables(plan, fold) for fold in plan.protocol.folds])
     models = {system.name: system.model.name for system in plan.scored}
-    members = {name: len(folds[plan.protocol.folds[0].name]) for name, folds in plan.recipe["runs"].items()}
+    recipe = plan.recipe
+    members = {name: len(folds[plan.protocol.folds[0].name]) for name, folds in recipe["runs"].items()}
     names = [str(name) for name in tables["system"].values]
     linear = [name for name in names if models.get(name) is None or models[name] in LINEAR]
     reference = lowest_error(tables, linear)
@@ -169,7 +171,7 @@ def _score(plan: Plan) -> Scores:
     with atomic(plan.hindcast.csv) as temporary:
         rows(metrics).to_csv(temporary, index=False)
     title = f"Scores of the hindcast {plan.hindcast.folder.name}"
-    return plan.hindcast.write(tables, metrics, plan.recipe, title=title)
+    return plan.hindcast.write(tables, metrics, recipe, title=title)
 
 
 def rows(metrics: Scores) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from sstcast.errors import SSTCastError, counted, reading
 from sstcast.forecasting.system import Fits, ForecastSystem, system_of
 from sstcast.hindcasts.executors import run_tasks
 from sstcast.models.base import Base
+from sstcast.names import BASELINES
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.progress import tracked
@@ -131,7 +132,9 @@ def table5(table: Table5, jobs: int = 1) -> tuple[ErrorsBySystem, bool]:
     """
     file = ErrorFile(table.folder)
     finished_runs = [config for config in table.runs if file.find(*_of_run(config)) is not None]
-    work_left = finished_runs != table.runs or any(file.find(*_of_baselines(data)) is None for data in table.data)
+    work_left = finished_runs != table.runs or any(
+        file.find(*_of_baselines(Prepared.of(data))) is None for data in table.data
+    )
     if not work_left:
         check_source(Prepared.of(table.data[0]))
     else:
@@ -145,11 +148,12 @@ def table5(table: Table5, jobs: int = 1) -> tuple[ErrorsBySystem, bool]:
         check_data(Run(config.folder))
     if not work_left:
         return _collect(table, file), False
-    for data in table.data:
-        if file.find(*_of_baselines(data)) is None:
-            fits = Fits.of(Prepared.of(data))
-            systems = fits.baselines() | {RECOMMENDED: fits.system("local-ridge", memory=True, stencil=True)}
-            file.write(*_of_baselines(data), errors(data, {name: systems[name] for name in TABLE_BASELINES}))
+    for prepared in map(Prepared.of, table.data):
+        if file.find(*_of_baselines(prepared)) is None:
+            fits = Fits.of(prepared)
+            systems = {name: fits.system(BASELINES[name]) for name in TABLE_BASELINES if name != RECOMMENDED}
+            systems[RECOMMENDED] = fits.system("local-ridge", memory=True, stencil=True)
+            file.write(*_of_baselines(prepared), errors(prepared, systems))
     run_tasks([partial(_run, table.folder, config, config in finished_runs) for config in table.runs], jobs, None)
     return _collect(table, file), True
 
@@ -160,7 +164,7 @@ def _run(folder: Path, config: RunConfig, done: bool) -> str:
         return f"{config.folder}: nothing to do"
     prepared = Prepared.of(config.data)
     run, _ = train(config, training_windows(config, prepared), prepared)
-    errors_by_name = errors(config.data, {config.name: system_of(run)})
+    errors_by_name = errors(prepared, {config.name: system_of(run, prepared)})
     ErrorFile(folder).write(*_of_run(config), errors_by_name[config.name])
     return f"{config.folder}: trained and forecast"
 
@@ -177,13 +181,13 @@ def needs(table: Table5) -> list[str]:
     return lines
 
 
-def errors(data: DataConfig, systems: Mapping[str, ForecastSystem]) -> dict[str, list[float]]:
+def errors(prepared: Prepared, systems: Mapping[str, ForecastSystem]) -> dict[str, list[float]]:
     """Return mean squared errors of standardised anomalies by initial date, over leads and all ocean nodes.
 
     Each node counts the same, as in the paper and as `sstcast evaluate` counts in standardised units.
     """
-    test = Analysis.open(Prepared.of(data))
-    count = data.horizon * int(test.ocean.sum())
+    test = Analysis.open(prepared)
+    count = prepared.data.horizon * int(test.ocean.sum())
     date_errors: dict[str, list[float]] = {name: [] for name in systems}
     for dates in tracked(test.blocks(), f"errors of {', '.join(systems)}"):
         past, target = test.histories(dates), test.ahead(test.anomaly, dates)
@@ -202,8 +206,8 @@ def _of_run(config: RunConfig) -> Made:
     return "runs", config.name, {"checkpoint": digest(best) if best.exists() else None}
 
 
-def _of_baselines(data: DataConfig) -> Made:
-    return "baselines", str(data.horizon), {"data": Prepared.of(data).record().model_dump()}
+def _of_baselines(prepared: Prepared) -> Made:
+    return "baselines", str(prepared.data.horizon), {"data": prepared.record().model_dump()}
 
 
 class ErrorFile:
@@ -285,6 +289,6 @@ def _collect(table: Table5, file: ErrorFile) -> ErrorsBySystem:
         if (error := file.find(*_of_run(config))) is not None:
             results[config.model.name].setdefault(config.data.horizon, []).append(error)
     for data in table.data:
-        for name, error in (file.find(*_of_baselines(data)) or {}).items():
+        for name, error in (file.find(*_of_baselines(Prepared.of(data))) or {}).items():
             results[name][data.horizon] = [error]
     return results

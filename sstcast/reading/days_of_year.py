@@ -23,7 +23,8 @@ def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
 def day_of_leap_year(time: xr.DataArray) -> xr.DataArray:
     """Return the day of the year, counted in every year as in a leap year."""
     day = time.dt.dayofyear
-    return day + ((day >= LEAP_DAY) & ~time.dt.is_leap_year)
+    of_year = day.values  # in NumPy, because xarray's operators take longer than a forecast's few days do
+    return day.copy(data=of_year + ((of_year >= LEAP_DAY) & ~time.dt.is_leap_year.values))
 
 
 def harmonics(day: np.ndarray) -> np.ndarray:

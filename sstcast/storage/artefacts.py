@@ -34,7 +34,7 @@ from filelock import FileLock, Timeout
 from sstcast.errors import Outdated, SSTCastError, in_short
 from sstcast.log import LOG
 from sstcast.storage.paths import open_regular, walk
-from sstcast.storage.stores import open_netcdf, open_written
+from sstcast.storage.stores import open_written
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -295,7 +295,7 @@ def read_recipe(path: Path) -> Any:
     """Return the recipe of a derived file, or None if the file is absent, unreadable or has no recipe."""
     try:
         return json.loads(_embedded_recipe(path))
-    except (OSError, ValueError, LookupError, TypeError, SSTCastError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, SSTCastError, RuntimeError):
         return None
 
 
@@ -432,8 +432,14 @@ def _embedded_recipe(path: Path) -> str:
 
             with Image.open(file) as image:
                 return str(image.info[RECIPE])
-    with (open_written if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
-        return str(dataset.attrs[RECIPE])
+    if path.suffix == ".zarr":
+        with open_written(path, "delete it") as dataset:
+            return str(dataset.attrs[RECIPE])
+    import h5py
+
+    with open_regular(path) as file, h5py.File(file, "r") as opened:  # without its many variables
+        text = opened.attrs[RECIPE]
+        return text.decode() if isinstance(text, bytes) else str(text)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -32,8 +32,7 @@ def guarded(dataset: xr.Dataset, path: Path, remedy: str, chunked: bool) -> xr.D
     for variable in dataset.variables.values():
         variable.attrs |= {key: str(variable.attrs[key]) for key in TEXTS if key in variable.attrs}
     safe = {name: guard(variable) for name, variable in dataset.variables.items() if name not in dataset.xindexes}
-    coords = {name: variable for name, variable in safe.items() if name in dataset.coords}
-    result = dataset.assign_coords(coords).assign({n: v for n, v in safe.items() if n not in coords})
+    result = dataset.assign(safe)  # coordinates stay coordinates
     result.set_close(dataset.close)
     return result
 

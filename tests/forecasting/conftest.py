@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from scored_runs import SHORT_TEST, configure, make_run
 
+from sstcast.forecasting.spread import calibrated
 from sstcast.runs import Run
 
 
@@ -33,6 +35,20 @@ def as_made(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Run]:
         return Run(Path("runs/small"))
 
     return enter
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    """A run with its spread and few days of test."""
+    run = make_run(configure(tmp_path_factory.mktemp("original"), sst_file, splits=SHORT_TEST))
+    calibrated(run)
+    return run
+
+
+@pytest.fixture
+def copied(original: Run, tmp_path: Path) -> Run:
+    """A copy of that run, to which a test may write. The ocean and its stores are shared."""
+    return Run(Path(shutil.copytree(original.folder, tmp_path / "runs/small")))
 
 
 @pytest.fixture(scope="session")

@@ -1,25 +1,21 @@
 """Days above and below temperatures: of cells and places by plain NumPy, frozen ones, and what a run keeps."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import scored_runs
 import xarray as xr
 from logged import logged
 from refusals import refused
 from scipy.stats import norm
-from scored_runs import configure
 
 import sstcast
 from sstcast.extremes.above import Temperatures
 from sstcast.forecasting.above import with_temperatures
 from sstcast.forecasting.point_fields import fields_of, levels_of
 from sstcast.forecasting.samples import SAMPLES
-from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
 from sstcast.reports.page import write_forecast_page
 from sstcast.reports.update import NOTHING_NEW, update
@@ -28,16 +24,9 @@ from sstcast.runs import Run
 DATE = "2004-03-10"
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
-    run = scored_runs.make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
-    calibrated(run)
-    return run
-
-
 @pytest.fixture
-def run(original: Run, tmp_path: Path) -> Run:
-    return Run(Path(shutil.copytree(original.folder, tmp_path / "runs/small")))
+def run(copied: Run) -> Run:
+    return copied
 
 
 def test_probabilities_and_days_of_places_are_plain_numpy(run: Run, sites: Path, tmp_path: Path) -> None:

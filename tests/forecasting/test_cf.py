@@ -38,7 +38,8 @@ def complaints(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     refuse = Mock(side_effect=AssertionError("the checker must do without a network"))
     monkeypatch.setattr("socket.socket.connect", refuse)
-    suite.CheckSuite.load_all_available_checkers()
+    if not suite.CheckSuite.checkers:
+        suite.CheckSuite.load_all_available_checkers()
     with netCDF4.Dataset(path) as file:
         groups, errors = suite.CheckSuite().run_all(file, ["cf:1.11"])["cf:1.11"]
     # It cannot subtract texts, and scores.nc has coordinates that are.
@@ -90,10 +91,10 @@ def test_all_files_are_cf_and_line_up(
     assert hindcast.attrs["time_coverage_start"] == "2004-06-11"
     assert ahead["sst"].attrs["cell_methods"] == hindcast["sst"].attrs["cell_methods"]
 
-    files = {"cube.nc": cube, "hindcast.nc": hindcast}
-    for name, dataset in files.items():
-        dataset_files.write(dataset.load(), tmp_path / name, "init_time" if "init_time" in dataset.dims else None)
-    for file in (path, *(tmp_path / name for name in files)):
+    for name, field in hindcast.variables.items():  # so that the checker need see one of the two
+        assert field.attrs == ahead[name].attrs, name
+    dataset_files.write(cube.load(), tmp_path / "cube.nc")
+    for file in (path, tmp_path / "cube.nc"):
         assert complaints(file, monkeypatch) == []
     # Scores are ordered by what they are of, not by place and time.
     assert all(

@@ -2,22 +2,18 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import scored_runs
 import xarray as xr
 from logged import logged
 from quick_drawing import draw_nothing
-from scored_runs import configure
 
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.places_told import lines_of_places
 from sstcast.forecasting.run_places import keep_places, places_for
-from sstcast.forecasting.spread import calibrated
 from sstcast.reports.update import update
 from sstcast.runs import Run
 
@@ -25,16 +21,9 @@ DATE = "2004-03-10"
 RING = [[170.75, -11.25], [172, -11.25], [172, -10.25], [170.75, -10.25], [170.75, -11.25]]
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
-    run = scored_runs.make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
-    calibrated(run)
-    return run
-
-
 @pytest.fixture
-def run(original: Run, tmp_path: Path) -> Run:
-    return Run(Path(shutil.copytree(original.folder, tmp_path / "runs/small")))
+def run(copied: Run) -> Run:
+    return copied
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ EVERY = 6  # days from one initial date to the next
 QUICK = {"epochs": 2, "windows_per_epoch": 100, "checkpoint_steps": 2}
 
 
-def write_ocean(folder: Path, jump: float = 0) -> Path:
-    """Write the small ocean as `small.nc`, the last year warmer by `jump`."""
-    ocean = make_sst(years=8)
-    ocean["sst"].loc[{"time": "2008"}] += jump
+def write_ocean(folder: Path, jump: float = 0, years: int = 8) -> Path:
+    """Write `years` of the small ocean as `small.nc`, the last one warmer by `jump`."""
+    ocean = make_sst(years)
+    ocean["sst"].loc[{"time": str(2000 + years)}] += jump
     folder.mkdir(parents=True, exist_ok=True)
     ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
     return folder / "small.nc"

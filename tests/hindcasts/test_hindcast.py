@@ -365,10 +365,12 @@ def test_recipes_tell_what_scores_and_folds_depend_on(inside: Path, monkeypatch:
     for key, value in (("systems", [one]), ("protocol", protocol), ("asked", events)):
         assert replace(planned, **{key: value}).recipe != planned.recipe, key
     best = Run(planned.run(one, planned.protocol.folds[0]).folder).best
-    content, before = best.read_bytes(), [planned.recipe, recipes(planned, one)]
+    content, before = best.read_bytes(), [planned.recipe, recipes(planned)["one"]]
     best.write_bytes(content[::-1])
     try:
-        assert all(now != then for now, then in zip([planned.recipe, recipes(planned, one)], before, strict=True))
+        assert all(
+            now != then for now, then in zip([planned.recipe, recipes(planned)["one"]], before, strict=True)
+        )
     finally:
         best.write_bytes(content)
     first, later = (Prepared.of(fold.split(one.data)) for fold in planned.protocol.folds)

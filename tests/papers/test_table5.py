@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.cli import app
-from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.system import system_of
 from sstcast.ocean.prepared import Prepared
@@ -54,10 +53,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         raw = {"data": {"history": 4, "splits": SPLITS}, "model": {"name": name, **size}, "training": training}
         (folder / "presets" / f"{name}.yaml").write_text(yaml.safe_dump(raw))
 
-    def stopped(data: DataConfig, predictors: dict[str, Any]) -> Any:
+    def stopped(prepared: Prepared, predictors: dict[str, Any]) -> Any:
         if "mpnn-vn-3d-seed0" in predictors:
             raise KeyboardInterrupt
-        return errors(data, predictors)
+        return errors(prepared, predictors)
 
     with contextlib.chdir(folder):
         with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
