@@ -50,7 +50,8 @@ def rows_of(forecast: xr.Dataset) -> tuple[list[str], list[Row]]:
 def _curve(place: ToldPlace) -> str:
     """Draw the mean, the 80 % interval and the threshold of a place by lead."""
     fields = place.values
-    mean, threshold, (low, high) = fields["sst"], fields["threshold"], fields["sst_quantile"]
+    mean, (low, high) = fields["sst"], fields["sst_quantile"]
+    threshold = fields.get("threshold", np.full_like(mean, np.nan))
     shown = np.concatenate([low, high, threshold[np.isfinite(threshold)]])
     bottom, top = float(shown.min()), float(shown.max())
 

@@ -27,9 +27,10 @@ NO_FORECAST = "no forecast"
 MOST_LINES = 10  # of places that are told one by one
 FIELDS = (
     *("sst", "sst_quantile", "threshold", "heatwave_probability", "share_probability"),
-    *("heatwave_share", "heatwave_share_quantile", "week_heatwave_probability"),
-    *("horizon_sst", "horizon_sst_quantile", "horizon_heatwave_probability"),
+    *("heatwave_share", "heatwave_share_quantile"),
+    *("week_heatwave_probability", "horizon_sst", "horizon_sst_quantile", "horizon_heatwave_probability"),
 )
+OF_DAYS = 7  # fields, before those of weeks and of all days
 
 
 class ToldPlace(NamedTuple):
@@ -37,8 +38,9 @@ class ToldPlace(NamedTuple):
 
     Attributes:
         name: the name.
-        values: the fields `FIELDS` after `place_`, the lead or the week last: of quantiles the `ENDS`, of shares
-            the smallest. A forecast of less than a week has none of weeks.
+        values: those of the fields `FIELDS` that the forecast has, after `place_`, the lead or the week last: of
+            quantiles the `ENDS`, of shares the smallest. A forecast of less than a week has none of weeks, and
+            leads cut from a forecast have none of weeks or of all days.
         leads: the leads of the forecast in days.
         share: the smallest share in per cent.
         base: which years events are measured against, as the end of a statement.
@@ -57,16 +59,19 @@ class ToldPlace(NamedTuple):
         if np.isnan(of["sst"]).all():
             return [NO_FORECAST]
         statements = []
-        if np.isfinite(of["horizon_sst"]):
+        if np.isfinite(of.get("horizon_sst", np.nan)):
             ends = " to ".join(f"{end:z.1f}" for end in of["horizon_sst_quantile"])
             statements.append(f"{of['horizon_sst']:z.1f} °C in the next {days} (80 % interval {ends})")
+        if "heatwave_probability" not in of:
+            return statements
         day, is_area = told_days(self.leads)[0], bool(np.isfinite(of["heatwave_share"]).any())
         of_days = of["share_probability" if is_area else "heatwave_probability"]
         chances = {
             f"week {week}": of_week for week, of_week in enumerate(of.get("week_heatwave_probability", []), 1)
         }
         chances |= {f"on day {day}": of_days[self.leads.index(day)]}
-        chances |= {f"within {days}": of["horizon_heatwave_probability"]}
+        if "horizon_heatwave_probability" in of:
+            chances |= {f"within {days}": of["horizon_heatwave_probability"]}
         if np.isnan(list(chances.values())).all():
             return [*statements, f"{NO_EVENT}{self.base}"]
         of_area = f" of at least {self.share:g} % of it" * is_area
@@ -80,10 +85,13 @@ class ToldPlace(NamedTuple):
         """Say what is forecast on a day."""
         of, column = self.values, self.leads.index(day)
         low, high = of["sst_quantile"][:, column]
+        told = f"{of['sst'][column]:z.1f} °C ({low:z.1f} to {high:z.1f})"
+        if "heatwave_probability" not in of:
+            return told
         probability, share = of["heatwave_probability"][column], of["heatwave_share"][column]
         event = f"its share in a heatwave: {self._share(day)}" if np.isfinite(share) else NO_EVENT
         event = f"a heatwave: {chance(probability)}" if np.isfinite(probability) else event
-        return f"{of['sst'][column]:z.1f} °C ({low:z.1f} to {high:z.1f}); {event}"
+        return f"{told}; {event}"
 
     def _share(self, day: int) -> str:
         column = self.leads.index(day)
@@ -105,10 +113,20 @@ def base_years(forecast: xr.Dataset) -> str:
     return against(f"{FIXED}, {forecast.attrs.get('heatwave_years', '')}")
 
 
+def _days_forecast(forecast: xr.Dataset) -> int:
+    """Return the days that a forecast was made for, whichever of its leads are left."""
+    ends = [forecast.attrs.get(f"time_coverage_{end}") for end in ("start", "end")]
+    if None in ends:
+        return int(forecast["lead"].max())
+    first, last = np.array(ends, "datetime64[D]")
+    return int((last - first).astype(int)) + 1
+
+
 def told_places(forecast: xr.Dataset) -> Iterator[ToldPlace]:
     """Yield each place of a forecast from one day."""
-    arrays = {}
-    for name in FIELDS:
+    arrays, leads = {}, forecast["lead"].values.astype(int).tolist()
+    fields = FIELDS if leads == [*range(1, _days_forecast(forecast) + 1)] else FIELDS[:OF_DAYS]
+    for name in fields:
         if (field := forecast.get(f"place_{name}")) is None:
             continue
         if "quantile" in field.dims:
@@ -117,7 +135,6 @@ def told_places(forecast: xr.Dataset) -> Iterator[ToldPlace]:
             field = field.isel(share=int(np.argmin(forecast["share"].values)))
         last = [dim for dim in ("lead", "week") if dim in field.dims]
         arrays[name] = field.transpose("place", ..., *last).values
-    leads = forecast["lead"].values.astype(int).tolist()
     of_all = leads, float(forecast["share"].min()), base_years(forecast)
     for number, name in enumerate(forecast["place"].values.tolist()):
         yield ToldPlace(name, {field: values[number] for field, values in arrays.items()}, *of_all)

@@ -221,6 +221,13 @@ def test_a_line_tells_of_each_place(
     cold = cold._replace(values={name: -1e-3 * abs(values) for name, values in cold.values.items()})
     assert cold.on(7).startswith("0.0 °C (0.0 to 0.0); ")
     assert cold.statements[0] == "0.0 °C in the next 8 days (80 % interval 0.0 to 0.0)"
+    (of_five_days,) = told_places(one.sel(place=["farm"]).isel(lead=slice(5)))
+    on_day_5 = chance(one["place_heatwave_probability"].sel(lead=5, place="farm").item())
+    assert of_five_days.statements == [f"a heatwave day on day 5: {on_day_5}, against 2001-2002"]
+    of_events = [name for name in one.data_vars if "heatwave" in name or "share" in name or "threshold" in name]
+    (without_events,) = told_places(one.sel(place=["farm"]).drop_vars(of_events))
+    assert without_events.statements == [farm.partition("; ")[0].removeprefix("farm: ")]
+    assert without_events.on(7).endswith(")")
     undefined = one.sel(place=["farm", "park"]).copy()
     for name in ("", "share_", "week_heatwave_", "horizon_heatwave_"):
         undefined[f"place_{name or 'heatwave_'}probability"] *= np.nan
