@@ -60,7 +60,7 @@ def evaluate(
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units. `table` has
-        the errors of all systems as a pandas DataFrame.
+        the errors of all systems as a pandas DataFrame, and their ratios to the `reference` of these scores.
 
     Raises:
         SSTCastError: the run is not trained, its data have changed, or the other data do not suit it.

@@ -62,16 +62,21 @@ def summary(metrics: Scores) -> str:
 def squared_error(metrics: Scores) -> str:
     """Compare the squared error of the first system in a line that needs no knowledge of the systems' kinds.
 
-    It is set beside that of the best climatology and of persistence, and then, with its interval, beside that of
-    the strongest linear rival. Empty if none of them was scored.
+    It is set beside that of the best climatology and of persistence, and then beside that of the strongest linear
+    rival, with an interval if the two were compared (in a hindcast, if one is the reference). Empty if none was
+    scored.
     """
     system = first_system(metrics)
     plain, rivals = {*CLIMATOLOGIES, BASELINES[PERSISTENCE]}, []
     for article, models in (("the ", CLIMATOLOGIES), ("", [BASELINES[PERSISTENCE]]), ("", {*LINEAR} - plain)):
         name = best_of(metrics, models)
-        compared = {} if name is None else comparison(metrics, "mse", system, name)
-        if (skill := skill_of(compared)) is not None:
-            interval = "" if plain.issuperset(models) else f", {_span(skill, compared['interval'])}"
+        if name is None:
+            continue
+        compared = comparison(metrics, "mse", system, name)
+        mse, of_rival = (errors_of(metrics, key)["mse"] for key in (system, name))
+        if (skill := skill_of(compared or {"ratio": mse / of_rival})) is not None:
+            has_interval = compared and not plain.issuperset(models)
+            interval = f", {_span(skill, compared['interval'])}" if has_interval else ""
             rivals.append((f"{_below(skill)} {article}{name}", interval))
     told = ", ".join(text for text, interval in rivals if not interval)
     told = "; ".join(filter(None, [told, *(text + interval for text, interval in rivals if interval)]))

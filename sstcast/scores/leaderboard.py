@@ -28,6 +28,7 @@ from sstcast.runs import Run
 from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, LossComparison, on_common_dates
 from sstcast.scores.metrics import METRICS, columns
 from sstcast.scores.saved_scores import SavedScores, WeightsOf, weights_there
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.system_records import BASE, BASELINE, WITHOUT, distinct, of_role
 from sstcast.storage.paths import below
 from sstcast.types import Scores
@@ -169,7 +170,8 @@ def _not_evaluated(folder: Path) -> list[str]:
     names = []
     for run in (Run(file.parent) for file in below(folder, "config.yaml")):
         is_part = Run(run.folder.parent).config_file.exists() or (run.folder / "hindcast.nc").exists()
-        if is_part or run.metrics.exists() or not all(member.best.exists() for member in run.members):
+        is_scored = run.metrics.exists() and ScoreFiles(run.folder).tables.exists()
+        if is_part or is_scored or not all(member.best.exists() for member in run.members):
             continue
         with suppress(SSTCastError):  # a run on graphs
             names += [str(run.folder.relative_to(folder))] * isinstance(run.config, RunConfig)

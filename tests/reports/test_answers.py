@@ -79,6 +79,12 @@ def test_the_first_line_needs_no_knowledge_of_systems(
     assert squared_error(metrics) == f"squared error {expected.format(climate, linear)}"
     metrics["kind"], metrics["systems"]["model"]["model"] = "hindcast", "ridge"  # which is not its own rival
     assert squared_error(metrics) == f"squared error of model {expected.format(climate, linear)}"
+    del of_model["persistence"], of_model[linear]  # which a hindcast compares with its reference alone
+    of_errors = []
+    for name in ("persistence", linear):
+        skill = 1 - metrics["scores"]["model"]["degC"]["mse"] / mse[name]
+        of_errors.append(f"{abs(100 * skill):.0f} % {'below' if skill > 0 else 'above'} {name}")
+    assert squared_error(metrics).endswith(f" the {climate}, {', '.join(of_errors)}")
 
 
 def test_sentences_have_the_numbers_of_the_metrics(metrics: dict[str, Any]) -> None:
