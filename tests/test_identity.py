@@ -253,6 +253,14 @@ def test_another_ocean_of_the_same_size_and_time_is_noticed(tmp_path: Path, run_
     assert not changed_days(Prepared.of(config.data)).size  # of the splits
     assert any("cube.zarr" in line for line in prepared_again(config))
     assert Prepared.of(config.data).open_cube()["digest"][-9:].values.tolist() != cube[-9:].values.tolist()
+    with xr.open_dataset(first) as days:
+        lost = days.load()
+    source.unlink()
+    lost.drop_sel(time=[np.datetime64("2004-06-05")]).to_netcdf(source)
+    with pytest.raises(
+        SSTCastError, match=r"a.nc: 2004-06-05 is missing, which .*cube.zarr was made from; restore it"
+    ):
+        check_source(Prepared.of(config.data))
 
 
 @pytest.mark.parametrize("case", ["copied", "moved", "chmod"])

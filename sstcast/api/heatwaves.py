@@ -96,6 +96,8 @@ def heatwaves(
         >>> events["event_days"].dims
         ('year', 'lat', 'lon')
     """
+    import pandas as pd
+
     from sstcast.extremes.climatology_record import ClimatologyRecord, parse_at
     from sstcast.extremes.definition import Definition
     from sstcast.extremes.records import Question, events_of_record
@@ -106,7 +108,8 @@ def heatwaves(
     definition = Definition(percentile, shortest, longest_gap, window, smooth)
     record, held = None, None if climatology is None else from_pandas(climatology)
     if held is not None:
-        record = ClimatologyRecord(field_source(held), None if at is None else parse_at(at))
+        name = next(iter(held)) if isinstance(climatology, pd.Series) else None  # the only one, whatever its name
+        record = ClimatologyRecord(field_source(held, variable=name), None if at is None else parse_at(at))
         if open_if_forecast(record.source.path) is not None:
             raise SSTCastError(
                 f"--climatology {record.source.path}: is a forecast; give a record of observed days"

@@ -32,6 +32,7 @@ from sstcast.predictors.predictors import (
 )
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of_days, digests
+from sstcast.reading.gaps import CUT
 from sstcast.reading.grid import coarsen, ocean_cells
 from sstcast.reading.reading import folder_of, open_region, source_name
 from sstcast.reading.remote_stores import Unreachable, fingerprint
@@ -458,6 +459,11 @@ def check_source(prepared: Prepared, remedy: str = REMEDY, only_warn: bool = Fal
             except SSTCastError as error:
                 LOG.warning(f"sstcast: {error}")
     elif (days := changed_days(prepared)).size:
+        with open_region(prepared.data) as native:
+            if CUT in native.attrs and days[0] > native["time"].values[-1]:  # it would not be prepared again
+                raise SSTCastError(
+                    f"{prepared.data.path}: {native.attrs[CUT]}, which {prepared.cube} was made from; restore it"
+                )
         first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(
             f"{prepared.data.path}: has changed since {prepared.cube} was made from it, on "

@@ -176,3 +176,16 @@ def test_what_is_no_climatology_is_refused(
             options.pop("data", "pier.csv"), out=None if "cells" in words else "events.csv", **options
         )
     assert not Path("events.csv").exists()
+
+
+def test_a_pandas_series_of_any_name_is_a_climatology(tmp_path: Path) -> None:
+    days = pd.date_range("1990-01-01", "1995-12-31")
+    record = pd.Series(15 + np.random.default_rng(0).normal(size=len(days)), days, name="sst")
+    record["1995-03-01":"1995-03-10"] = 25
+    tables = []
+    for name in ("sst", "x"):
+        out = tmp_path / f"{name}.csv"
+        sstcast.heatwaves(record["1994":].rename("sst"), climatology=record.rename(name), out=out)
+        tables.append(pd.read_csv(out))
+    pd.testing.assert_frame_equal(*tables)
+    assert len(tables[0])
