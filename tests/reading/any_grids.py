@@ -1,5 +1,6 @@
 """Grids of ocean models, and sources on them whose field is known everywhere."""
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pyproj
 import xarray as xr
 
-from sstcast.config import DataConfig, Region
+from sstcast.config import DataConfig, Region, Splits
 from sstcast.geo import Box
 from sstcast.reading.reading import open_region
 from sstcast.reading.source_grid import of_nodes, structured
@@ -116,7 +117,8 @@ def grid_of_box(box: Box, spacing: float) -> TargetGrid:
 
 def configured(source: Path, box: Box, grid: float | None, **region: Any) -> DataConfig:
     cells = {"lon": (box.west, box.east), "lat": (box.south, box.north), "tile": (2, 2), **region}
-    splits = {name: [2001, 2001] for name in ("train", "validation", "test")}
+    year = (dt.date(2001, 1, 1), dt.date(2001, 12, 31))
+    splits = Splits.model_construct(train=year, validation=year, test=year, base_period=None)
     return DataConfig.model_construct(
         source=str(source), grid=grid, region=Region(**cells), directory=source.parent / "prepared", splits=splits
     )
