@@ -30,11 +30,11 @@ def test_seasons_a_year_apart_are_segments_of_the_band_of_the_error() -> None:
     noise = np.random.default_rng(2).normal(size=80).cumsum()[:, None] ** 2
 
     def band(dates: np.ndarray, folds: np.ndarray) -> np.ndarray:
-        coordinates = {"units": ["degC"], "system": ["model"], "init_time": dates, "lead": [1]}
-        field = xr.DataArray(noise[None, None], coordinates, tuple(coordinates))
-        tables = field.assign_coords(fold=("init_time", folds)).to_dataset(name="mse_by_date")
-        scores = {"block_days": 30, "every": 1}
-        return catalogue._rmse_interval(SimpleNamespace(tables=tables, system="model", metrics=scores))
+        coordinates = {"system": ["model"], "init_time": dates, "lead": [1]}
+        errors = xr.DataArray(noise[None], coordinates, tuple(coordinates))
+        scores = SimpleNamespace(errors=errors.assign_coords(fold=("init_time", folds)))
+        metrics = {"block_days": 30, "every": 1}
+        return catalogue._rmse_interval(SimpleNamespace(scores=scores, system="model", metrics=metrics))
 
     one, two = np.full(80, 2001), np.repeat([2001, 2002], 40)
     without_gap = seasons[0] + np.arange(80).astype("timedelta64[D]")
