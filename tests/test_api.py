@@ -77,7 +77,7 @@ def test_help_says_what_goes_in_and_out(name: str) -> None:
 def test_the_examples_do_what_they_say(session: dict[str, object]) -> None:
     parser, runner = (
         doctest.DocTestParser(),
-        doctest.DocTestRunner(optionflags=doctest.FAIL_FAST | doctest.ELLIPSIS),
+        doctest.DocTestRunner(verbose=False, optionflags=doctest.FAIL_FAST | doctest.ELLIPSIS),
     )
     for name in ORDER:
         test = parser.get_doctest(getattr(sstcast, name).__doc__, session, name, None, 0)
