@@ -23,7 +23,7 @@ from sstcast.forecasting.chances import between, chance
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.heatwaves import TRAJECTORIES, Trajectories
 from sstcast.forecasting.place_periods import chances_of_cells
-from sstcast.forecasting.places import _as_text, parse_shares, with_place_events, with_places
+from sstcast.forecasting.places import parse_shares, with_place_events, with_places
 from sstcast.forecasting.places_told import lines_of_places, told_places
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths
 from sstcast.forecasting.spread import calibrated
@@ -505,16 +505,3 @@ def test_what_is_refused(made: Run, sites: Path, tmp_path: Path, fails) -> None:
     for wrong in ("0", "101", "", "10;20", None, 0.0, ["a"]):
         with pytest.raises(SSTCastError, match="--share"):
             parse_shares(wrong)
-
-
-def test_cells_of_the_table_are_written_as_pandas_writes_them() -> None:
-    names = ["a, b", 'the "reef"', "two\nlines", "plain", "plain"]
-    values = np.array([20.00004, np.nan, -0.25, 1e-7, 1e9], np.float32)
-    days = pd.to_datetime(["2004-03-10", None, "2004-03-12", "2004-03-10", "2004-03-11"])
-    leads = np.array([1, None, 2, 1, 28], object)
-    table = pd.DataFrame({"place": names, "sst": values, "valid_time": days, "lead": leads})
-    rounded = table.assign(sst=table["sst"].astype(float).round(4))
-    rows = zip(*(_as_text(table[name]) for name in table), strict=True)
-    assert "".join(f"{','.join(row)}\n" for row in rows) == rounded.to_csv(
-        index=False, header=False, date_format="%Y-%m-%d"
-    )
