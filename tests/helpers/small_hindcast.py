@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,9 @@ from scored_runs import configure
 from small_ocean import make_sst
 
 from sstcast.config import RunConfig
-from sstcast.errors import Interrupted
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 from sstcast.log import LOG
-from sstcast.stopping import StopRequest
 
 EVERY = 6  # days from one initial date to the next
 QUICK = {"epochs": 2, "windows_per_epoch": 100, "checkpoint_steps": 2}
@@ -68,16 +65,6 @@ def systems() -> Plan:
 def metrics() -> dict[str, Any]:
     """Return the scores of the hindcast in the working folder."""
     return json.loads(Path("hindcast/metrics.json").read_text())
-
-
-def train_until_stopped(file: Path) -> str:
-    """Do what a training does: go on until a signal comes, then save."""
-    with StopRequest() as stop:
-        file.with_suffix(".begun").touch()
-        while not stop.signal:
-            time.sleep(0.01)
-        file.touch()
-    raise Interrupted(stop.signal)
 
 
 if __name__ == "__main__":
