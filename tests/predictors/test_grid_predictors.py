@@ -155,7 +155,7 @@ def test_a_network_reads_the_distance_to_the_coast_of_each_region(place: Path) -
         path.parent: xr.open_zarr(path).load() for path in (place / "prepared").rglob("predictor-coast-*.zarr")
     }
     coasts = [store["value"] for store in stores.values() if store.attrs["units"] == "km"]
-    assert sorted(coast.shape for coast in coasts) == [(8, 6), (8, 12)]
+    assert sorted(coast.shape for coast in coasts) == [(1, 8, 6), (1, 8, 12)]
 
 
 def test_training_and_scores_know_only_what_is_known(place: Path, tmp_path: Path) -> None:
