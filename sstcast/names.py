@@ -1,5 +1,7 @@
 """Names of methods, units, seasons and scores in tables, `metrics.json` and figures."""
 
+import datetime as dt
+
 import numpy as np
 
 # Methods.
@@ -29,7 +31,7 @@ REFERENCES = (BASE_RATE, STATE, EQUAL_THIRDS)  # for probabilities, which are kn
 STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
 INIT_TIME = "init_time"
 INIT_YEAR = "init_year"  # dimension of sums over the initial dates of a year
-DAY = np.timedelta64(1, "D")
+DAY, ONE_DAY = np.timedelta64(1, "D"), dt.timedelta(days=1)
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # season of the valid day
 THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates, or of weekly means
 REGION = "region"  # the box that covers the whole region

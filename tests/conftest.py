@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import dask
 import pytest
 import yaml
 from scored_runs import configure, make_run
@@ -20,6 +21,12 @@ from sstcast import cli
 from sstcast.log import LOG
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
+
+# Arrays go without it. Looking for cycles as often as Python does costs a tenth of the time of all tests.
+gc.set_threshold(20_000, 20, 100)
+
+# Threads take longer than these small arrays are worth. Commands and notebooks that run as processes keep theirs.
+dask.config.set(scheduler="synchronous")
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -10,10 +10,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.extremes.events_told import EVENTS_AT_ONCE
 from sstcast.extremes.heatwaves import CELLS_AT_ONCE
 from sstcast.types import Array
 
-EVENTS_AT_ONCE = 10_000_000
 DECADE = 10  # years
 
 

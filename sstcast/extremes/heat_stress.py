@@ -13,11 +13,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.ocean.lead_weeks import WEEK
 from sstcast.ocean.splits import complete_years
 from sstcast.types import Array
 
 REEF_WATCH_FIRST, REEF_WATCH_LAST, EVALUATED_AT = 1985, 2012, 1988.286
-DHW_DAYS, WEEK = 84, 7
+DHW_DAYS = 84
 LEAST_HOTSPOT = 1.0  # degC, of the HotSpots that DHW sums
 STRESS_LEVELS = ("no stress", "watch", "warning", *(f"alert level {level}" for level in range(1, 6)))
 ALERTS_FROM = (4.0, 8.0, 12.0, 16.0, 20.0)  # degC weeks, from which alert levels 1 to 5 begin

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.names import DAY
+from sstcast.ocean.lead_weeks import WEEK
 from sstcast.ocean.prepared import Prepared
 from sstcast.progress import tracked
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, LEAP_DAYS, day_of_leap_year, on_days
@@ -20,7 +21,6 @@ from sstcast.storage.cf import describe
 from sstcast.storage.scratch import in_scratch, release, scratch_array
 from sstcast.types import Array
 
-WEEK = 7  # days
 MIDDLE = 3  # days from the first day of a week to the one whose day of the year counts
 NEARBY_DAYS = 45  # from a day of the year to the weeks of the base period that define its thirds
 LOWER, UPPER = BOUNDS = ("lower_bound", "upper_bound")

@@ -16,9 +16,8 @@ from sstcast.figures.maps import SLIDE, PanelArea, draw_panels
 from sstcast.figures.projection import DEFAULT_PROJECTION, View
 from sstcast.forecasting.freezing import interval
 from sstcast.geo import Box
+from sstcast.ocean.lead_weeks import WEEK
 from sstcast.types import Array
-
-WEEK = 7  # days
 
 
 def draw_event(

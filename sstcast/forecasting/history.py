@@ -11,6 +11,7 @@ from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.models import days_before
+from sstcast.names import ONE_DAY
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.filled_days import may_begin
 from sstcast.ocean.prepared import Prepared
@@ -30,7 +31,6 @@ from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
 
-ONE_DAY = dt.timedelta(days=1)
 RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
 HISTORY = Path("history")  # names an array that a caller gave, in messages
 FILLED_SHARE = "filled_share"  # coordinate of a history

@@ -12,12 +12,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS
-from sstcast.extremes.terciles import WEEK, whole_weeks
+from sstcast.extremes.terciles import whole_weeks
 from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.fields import on_cells
 from sstcast.forecasting.heatwaves import CELLS_AT_ONCE, Trajectories
 from sstcast.forecasting.samples import ErrorsOfCells, sampled
 from sstcast.forecasting.spread import QUANTILES
+from sstcast.ocean.lead_weeks import WEEK
 from sstcast.types import Array
 
 OF_PERIOD = ("sst", "sst_quantile", "heatwave_probability")  # the fields `place_PERIOD_NAME`

@@ -142,7 +142,7 @@ def with_places(
         inside = heatwave_shares(*cells_of(fields), errors, weights_of_areas)[1:]
         for name, values in _of_areas(fields, weights_of_areas, shares, means, inside).items():
             of_places[name][..., areas] = values
-        found = {"heatwave_probability": chances_of_areas(inside, _least(min(shares)))}
+        found = {"heatwave_probability": chances_of_areas(inside, least_fraction(min(shares)))}
         for name, values in (found | _of_means(means_of_areas(means))).items():
             of_periods[name][..., areas] = values
     dims = dict.fromkeys(BY_LEAD, ()) | dict.fromkeys(BY_QUANTILE, ("quantile",)) | {BY_SHARE: (SHARE,)}
@@ -246,7 +246,7 @@ def _of_areas(
     undefined = np.isnan(limits) @ weights.T > 0
     threshold = np.where(undefined, np.nan, np.nan_to_num(limits) @ weights.T / weights.sum(1))
     beyond = (means > threshold[..., None]).mean(-1)
-    reached = np.stack([(inside >= _least(share)).mean(-1) for share in shares], axis=1)
+    reached = np.stack([(inside >= least_fraction(share)).mean(-1) for share in shares], axis=1)
     none = np.isnan(inside[..., 0])
     return {
         "place_sst": means.mean(-1),
@@ -263,7 +263,7 @@ def _of_means(samples: Array) -> dict[str, Array]:
     return {"sst": samples.mean(-1), "sst_quantile": quantiles(samples)}
 
 
-def _least(share: float) -> np.float32:
+def least_fraction(share: float) -> np.float32:
     """Return the fraction from which samples of a share count as at least `share` per cent."""
     return np.float32(share / 100 - ROUNDING_SHARE)
 

@@ -15,13 +15,13 @@ import numpy as np
 import xarray as xr
 
 from sstcast.errors import SSTCastError
-from sstcast.extremes.terciles import WEEK
 from sstcast.forecasting.fields import FIELD, on_cells
 from sstcast.forecasting.place_periods import periods_of
 from sstcast.forecasting.places import PART, PLACE_CONTRIBUTION, points_and_areas
 from sstcast.forecasting.places_told import MOST_LINES
 from sstcast.log import show
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
+from sstcast.ocean.lead_weeks import WEEK
 from sstcast.places.places import Places
 from sstcast.predictors.predictors import VARIABLE_PREFIX, predictors_in
 from sstcast.reading.days_of_year import on_days

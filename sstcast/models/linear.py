@@ -23,7 +23,7 @@ from sstcast.models.ridge_inputs import Inputs, Sums, box_means, cross_validate,
 
 Made = TypeVar("Made")
 DECADE = np.timedelta64(3652, "D")
-YEAR = np.timedelta64(1, "D") * 365.2425
+YEAR = np.timedelta64(365, "D")  # the unit of time of a trend
 _CACHE: WeakKeyDictionary[Samples, dict[Any, Any]] = WeakKeyDictionary()
 
 

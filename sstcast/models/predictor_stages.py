@@ -33,8 +33,8 @@ from sstcast.log import LOG
 from sstcast.models.base import SUMMARIES, LinearSystem, Samples
 from sstcast.models.linear import Ridge, both, once
 from sstcast.models.ridge_inputs import Sums, cross_validate, lagged_means, means_count, solve_by_lead
+from sstcast.names import DAY
 
-DAY = np.timedelta64(1, "D")
 BLOCKS = 5  # of consecutive years, each of which is forecast from the others
 MIN_PENALTY_SHARE = 1e-6  # of the rows: a penalty that keeps the map from SST to a field solvable
 

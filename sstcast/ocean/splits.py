@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig, Splits
 from sstcast.errors import SSTCastError, counted
+from sstcast.names import ONE_DAY
 from sstcast.storage.yaml_files import validate
 
-ONE_DAY = dt.timedelta(days=1)
 MIN_CLIMATOLOGY_DAYS = 365  # minimum number of days for a climatology
 SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; `for_training` takes the first that fits
 LEAST_YEARS = 5  # minimum number of years for a climatology on another ocean

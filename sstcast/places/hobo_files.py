@@ -57,10 +57,16 @@ def hobo_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]
     if len(rows) == 1:
         raise SSTCastError(f"{path}: holds no temperature, only names of columns; export its values from HOBOware")
     count = len(header)
-    if (longer := next((row for row in rows[1:] if len(row) > count), None)) is not None:
+    marks = [
+        n for n, cell in enumerate(header) if n != of_time and not re.match("#|[^,]+, ", cell.strip())
+    ]  # no unit
+    if (
+        shifted := next((row for row in rows[1:] if len(row) > count or _has_number(row, marks)), None)
+    ) is not None:
         raise SSTCastError(
-            f"{path}: the row {separator.join(longer)!r} has more cells than names of columns; export it from "
-            "HOBOware again with decimal points, or another separator than the comma"
+            f"{path}: the row {separator.join(shifted)!r} has more cells than names of columns, or a number where "
+            "an event is marked; export it from HOBOware again with decimal points, or another separator than the "
+            "comma"
         )
     table = pd.DataFrame([[*row, *[""] * count][:count] for row in rows[1:]], columns=range(count), dtype=str)
     zone = TIME.fullmatch(header[of_time].strip())[1]  # type: ignore[index]
@@ -76,6 +82,11 @@ def hobo_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]
     measured = pd.DataFrame(columns)
     is_event = (measured.drop(columns="time") == "").all(axis=1)  # such as the end of the file
     return measured[~is_event].reset_index(drop=True), attributes
+
+
+def _has_number(row: list[str], columns: list[int]) -> bool:
+    """Return whether a row has a number in one of some columns. A row may end before them."""
+    return any(row[column].strip().isdigit() for column in columns if column < len(row))
 
 
 def _in_iso(texts: "pd.Series[str]", path: Path) -> "pd.Series[str]":

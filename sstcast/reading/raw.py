@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError, counted, reading
 from sstcast.geo import CELLS_PER_DEGREE, Box
 from sstcast.log import LOG
+from sstcast.names import ONE_DAY
 from sstcast.storage.stores import open_written
 
 Packed = NDArray[np.int16]  # hundredths of degC, of ice hundredths
@@ -36,7 +37,6 @@ OPTIONAL = ("ice", "err")  # the variables besides `sst`, in the order in which 
 
 FILL = -999
 FIRST_DAY = dt.date(1981, 9, 1)
-ONE_DAY = dt.timedelta(days=1)
 CHUNK_DAYS = 32  # days per chunk; one chunk is written at a time
 REMEDY = "move the store away and fetch again"
 

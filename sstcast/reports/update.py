@@ -32,6 +32,7 @@ from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.geo import area_weights
 from sstcast.log import silent
+from sstcast.names import ONE_DAY
 from sstcast.ocean.filled_days import may_begin
 from sstcast.places.places import Places
 from sstcast.reading.gaps import CUT, GapRule
@@ -49,7 +50,6 @@ from sstcast.storage.artefacts import atomic, check_intact, locked
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 AS_ISSUED = "restore it as it was issued, or delete it"
 VERIFIED_DAYS = 60  # forecasts issued in these last days are verified
-ONE_DAY = dt.timedelta(days=1)
 SYSTEMS = ("", "_persistence", "_climatology")  # suffixes of columns; the forecast's columns have none
 MEASURED = {metric.name: metric for metric in (rmse, mae, bias)}
 

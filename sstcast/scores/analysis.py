@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import BY_CELL, FREEZING, limits_of
-from sstcast.extremes.terciles import WEEK, whole_weeks
+from sstcast.extremes.terciles import whole_weeks
 from sstcast.forecasting.fields import FIELD
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
 from sstcast.ocean.filled_days import check_test_dates, is_known
+from sstcast.ocean.lead_weeks import WEEK
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index, to_tiles
 from sstcast.predictors.predictors import predictors_in

@@ -32,10 +32,10 @@ from sstcast.storage.yaml_files import save_config
 WEST_TILE = "170,171.5,-12,-10"
 
 
-def prepared_run(run_yaml: Path, overrides: tuple[str, ...] = (), seeds: tuple[int, ...] = (0,)) -> Run:
+def prepared_run(run_yaml: Path, overrides: tuple[str, ...]) -> Run:
     config = load_config(run_yaml, list(overrides))
     prepare(config.data)
-    return make_run(config, seeds)
+    return make_run(config)
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +51,21 @@ def run(made: Run, tmp_path: Path) -> Run:
     return Run(Path(shutil.copytree(made.folder, tmp_path / "copy")))
 
 
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory, stores: Path, sst_file: Path) -> Run:
+    """An ensemble of two seeds. Tests write forecasts to it, of other days."""
+    model = {"name": "mpnn-vn", "width": 16, "layers": 2}
+    config = configure(tmp_path_factory.mktemp("ensemble"), sst_file, model=model, horizon=5, directory=stores)
+    prepare(config.data)
+    return make_run(config, (3, 4))
+
+
 def read(run: Run, *options: object, **other: object) -> xr.Dataset:
     path, _ = forecast(run.folder, *options, **other)
     return xr.load_dataset(path, engine="netcdf4")
 
 
-def test_anomaly_members_and_past_by_hand(run_yaml: Path) -> None:
-    ensemble = prepared_run(run_yaml, seeds=(3, 4))
+def test_anomaly_members_and_past_by_hand(ensemble: Run) -> None:
     options = ("2004-02-27", None, True)  # the days ahead cross 29 February
     got = read(ensemble, *options)
     alone = read(ensemble.members[1], "2004-02-27")
@@ -138,8 +146,8 @@ def test_tiles_are_where_their_cells_are(run_yaml: Path) -> None:
     assert np.argwhere(changed.values > 1e-6).tolist() == [[6, 8]]
 
 
-def test_both_formats_hold_what_python_returns(run_yaml: Path, tmp_path: Path) -> None:
-    run = prepared_run(run_yaml, seeds=(0, 1))
+def test_both_formats_hold_what_python_returns(ensemble: Run, tmp_path: Path) -> None:
+    run = ensemble
     got = sstcast.load(run.folder).forecast(xr.open_dataset(run.config.data.source, engine="netcdf4")["sst"])
     for name in ("a.nc", "a.zarr"):
         path, new = forecast(run.folder, out=tmp_path / name)

@@ -46,16 +46,15 @@ def same(one: xr.Dataset, other: xr.Dataset) -> None:
 
 WELCOME: dict[str, Change] = {
     "the last ten days only": lambda h: h[-10:],
-    "dask": lambda h: h.chunk(time=7),
-    "float32": lambda h: h.astype("float32"),
-    "west of Greenwich": lambda h: h.assign_coords(lon=h["lon"] - 360),
-    "north first": lambda h: h[:, ::-1],
-    "other order": lambda h: h.transpose("lon", "time", "lat"),
-    "noon": lambda h: h.assign_coords(time=h["time"] + np.timedelta64(12, "h")),
-    "larger": lambda h: h.pad(lat=(0, 2), lon=(3, 3), mode="wrap").assign_coords(
-        lat=-11.875 + 0.25 * np.arange(10), lon=169.375 + 0.25 * np.arange(18)
+    "float32 at noon, north first, west of Greenwich": lambda h: (
+        h[:, ::-1].astype("float32").assign_coords(lon=h["lon"] - 360, time=h["time"] + np.timedelta64(12, "h"))
     ),
-    "a scalar more": lambda h: h.assign_coords(zlev=0.0),
+    "larger, in other order, of dask, a scalar more": lambda h: (
+        h.pad(lat=(0, 2), lon=(3, 3), mode="wrap")
+        .assign_coords(lat=-11.875 + 0.25 * np.arange(10), lon=169.375 + 0.25 * np.arange(18), zlev=0.0)
+        .transpose("lon", "time", "lat")
+        .chunk(time=7)
+    ),
 }
 
 

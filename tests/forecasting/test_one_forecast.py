@@ -33,6 +33,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reports.page import write_forecast_page
 from sstcast.runs import Run
+from sstcast.storage.artefacts import remove
 from sstcast.training.data_record import is_own, is_own_ocean
 from sstcast.training.train import train, training_windows
 
@@ -51,47 +52,38 @@ def ocean() -> xr.Dataset:
     return sst
 
 
-def train_in(folder: Path) -> Path:
-    """Make the ocean and a run on it in a folder, and return it."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an ocean and a run on it, with its forecasts of three dates and their stores."""
+    folder = tmp_path_factory.mktemp("made")
     ocean().to_netcdf(folder / "small.nc", engine="netcdf4")
     config = configure(Path(), "small.nc", model={"name": "multiscale-ridge"}, splits=SPLITS)
     with contextlib.chdir(folder):
         prepare(config.data)
-        train(config, training_windows(config))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train_in(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture(scope="module")
-def forecasts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Such a folder with the forecasts of three dates and their stores."""
-    with contextlib.chdir(folder := train_in(tmp_path_factory.mktemp("forecasts"))):
+        run, _ = train(config, training_windows(config))
         for date in DATES:
-            forecast(Path("runs/small"), date)
+            forecast(run.folder, date)
     return folder
 
 
 @pytest.fixture(scope="module")
-def plain(forecasts: Path) -> dict[str, xr.Dataset]:
-    folder = forecasts / "runs/small"
+def plain(made: Path) -> dict[str, xr.Dataset]:
+    folder = made / "runs/small"
     return {date: xr.load_dataset(folder / f"forecast-{date}.nc", engine="netcdf4") for date in DATES}
 
 
 @pytest.fixture
-def run(forecasts: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(made: Path, as_made: Callable[[Path], Run]) -> Run:
     """The run with those forecasts, in its own folder."""
-    monkeypatch.chdir(forecasts)
-    return Run(Path("runs/small"))
+    return as_made(made)
 
 
 @pytest.fixture
-def copy(made: Path, as_made: Callable[[Path], Run]) -> Run:
-    """The run without forecasts, whose source and stores may be changed."""
-    return as_made(made)
+def copy(plain: dict[str, xr.Dataset], run: Run) -> Run:
+    """The run with the stores of its forecasts, and without the forecasts."""
+    for date in plain:
+        remove(run.folder / f"forecast-{date}.nc")
+    return run
 
 
 def same(one: xr.Dataset, other: xr.Dataset) -> None:
@@ -146,15 +138,13 @@ def test_an_object_gives_the_bits_of_its_file(run: Run, plain: dict[str, xr.Data
 
 
 def test_no_later_day_changes_a_bit(copy: Run, plain: dict[str, xr.Dataset], tmp_path: Path) -> None:
-    """The same from a record that ends on the initial date, as the run's own and as another source."""
+    """The same from a record that ends on the initial date, and from another source that goes on."""
     date = DATES[-1]
-    whole, known = tmp_path / "whole.nc", tmp_path / "known.nc"
-    ocean().to_netcdf(whole, engine="netcdf4")
-    past(date).to_dataset(name="sst").to_netcdf(known, engine="netcdf4")
-    shutil.copy(known, copy.config.data.source)
+    whole = shutil.copy(copy.config.data.source, tmp_path / "whole.nc")
+    past(date).to_dataset(name="sst").to_netcdf(copy.config.data.source, engine="netcdf4")
     same(xr.load_dataset(forecast(copy.folder)[0]), plain[date])
-    for source in (whole, known):  # whose record begins like the run's training
-        same(sstcast.load(copy, source=source).forecast(past(date)), plain[date])
+    # Its record begins like the run's training.
+    same(sstcast.load(copy, source=whole).forecast(past(date)), plain[date])
 
 
 def test_a_history_later_than_the_source_reads_what_the_source_has(run: Run) -> None:
@@ -190,7 +180,8 @@ def test_an_option_says_otherwise_for_the_own_file(run: Run, tmp_path: Path) -> 
 def test_without_a_source_the_stores_of_the_training_serve_and_it_is_told(
     copy: Run, plain: dict[str, xr.Dataset], reason: str
 ) -> None:
-    loaded, history, trained = sstcast.load(copy), past(DATES[-1]), plain["2004-06-30"]
+    loaded, trained = sstcast.load(copy), plain["2004-06-30"]
+    history = past("2007-06-30")  # of a year whose stores are not there
     with logged() as lines:
         if reason == "gone":
             Path(copy.config.data.source).unlink()

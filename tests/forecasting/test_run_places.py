@@ -11,9 +11,10 @@ from logged import logged
 from quick_drawing import draw_nothing
 
 import sstcast
+from sstcast.api.arguments import read_places
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.places_told import lines_of_places
-from sstcast.forecasting.run_places import keep_places, places_for
+from sstcast.forecasting.run_places import AskedPlaces, keep_places, places_for
 from sstcast.reports.update import update
 from sstcast.runs import Run
 
@@ -41,6 +42,13 @@ def park(tmp_path: Path) -> Path:
     return path
 
 
+def asked(run: Run, places: object = None) -> AskedPlaces | None:
+    """Choose and keep the places of a run, as each forecast and evaluation of its own ocean does."""
+    chosen = places_for(run, read_places(places))
+    keep_places(run, chosen)
+    return chosen
+
+
 def names(forecast: xr.Dataset) -> list[str]:
     return forecast["place"].values.tolist() if "place" in forecast else []
 
@@ -63,7 +71,7 @@ def test_the_next_forecast_has_the_places_of_the_last_one(run: Run, farm: Path, 
     assert run.places.stat() == state
     assert sstcast.forecast(run, DATE, share=30).value["share"].values.tolist() == [30]
     assert json.loads(run.places.read_text())["shares"] == [30]
-    assert sstcast.forecast(run, DATE, places=park).value["share"].values.tolist() == [30]
+    assert asked(run, park).shares == (30,)
     assert json.loads(run.places.read_text())["files"] == ["park.geojson"]
     assert names(sstcast.forecast(run, DATE, places="none").value) == []
     assert not run.places.exists()
@@ -75,7 +83,7 @@ def test_a_line_says_which_places_are_left_out(run: Run, farm: Path, park: Path)
     told = []
     for places in ([farm], [farm, park], [park], [park], "none"):
         with logged() as lines:
-            sstcast.forecast(run, DATE, places=places)
+            asked(run, places)
         told.append([line.partition(": ")[2] for line in lines if " instead of " in line])
     without = [["1 place instead of 2: without farm"], [], ["0 places instead of 1: without park"]]
     assert told == [[], ["2 places instead of 1"], *without]
@@ -97,9 +105,9 @@ def test_the_command_line_takes_a_list(run: Run, farm: Path, park: Path, command
 def test_only_the_copy_that_sstcast_wrote_counts(run: Run, farm: Path, park: Path, fails) -> None:
     options = ("forecast", run.folder, "--date", DATE)
     run.places.symlink_to(park)
-    assert names(sstcast.forecast(run, DATE).value) == []
+    assert asked(run) is None
     assert run.places.is_symlink()
-    sstcast.forecast(run, DATE, places=farm)
+    asked(run, farm)
     assert (run.places.is_symlink(), json.loads(park.read_text())["properties"]["name"]) == (False, "park")
     run.places.write_text(run.places.read_text().replace("171.3", "171.4"))
     refusal = [f"{run.places}: is not the copy that sstcast wrote; rename it, and give it with --places"]
@@ -111,14 +119,14 @@ def test_only_the_copy_that_sstcast_wrote_counts(run: Run, farm: Path, park: Pat
     fails(refusal, *options)
     run.places.unlink()
     os.mkfifo(run.places)
-    assert names(sstcast.forecast(run, DATE).value) == []
+    assert asked(run) is None
     assert run.places.is_fifo()
-    sstcast.forecast(run, DATE, places=run.places.with_name("..") / ".." / park.name)
+    asked(run, run.places.with_name("..") / ".." / park.name)
     assert json.loads(run.places.read_text())["files"] == ["park.geojson"]
 
 
 def test_a_forecast_that_fails_keeps_nothing(run: Run, farm: Path, park: Path) -> None:
-    sstcast.forecast(run, DATE, places=farm)
+    asked(run, farm)
     before = run.places.read_text()
     park.write_text(park.read_text().replace("172", "195"))
     for call in (sstcast.forecast, sstcast.evaluate, sstcast.update):
@@ -128,7 +136,7 @@ def test_a_forecast_that_fails_keeps_nothing(run: Run, farm: Path, park: Path) -
 
 
 def test_another_ocean_uses_the_places_of_the_run_and_keeps_none(run: Run, farm: Path, park: Path) -> None:
-    sstcast.forecast(run, DATE, places=[farm, park])
+    asked(run, [farm, park])
     before = run.places.read_text()
     west = "170,171.5,-12,-10"
     with logged() as lines:
@@ -142,7 +150,6 @@ def test_another_ocean_uses_the_places_of_the_run_and_keeps_none(run: Run, farm:
     assert elsewhere["place_sst"].isnull().all()
     with pytest.raises(SSTCastError, match="park: only 40%"):
         sstcast.forecast(run, DATE, region="171.5,173,-12,-10", places=park, out=run.folder / "e.nc")
-    assert names(sstcast.forecast(run, DATE, region=west, places=farm).value) == ["farm"]
     assert names(sstcast.forecast(run, DATE, region=west, places="none").value) == []
     assert run.places.read_text() == before
 
@@ -171,7 +178,7 @@ def test_update_and_evaluate_share_them(
         metrics = sstcast.evaluate(run).value
     assert lines[0].startswith(f"places of {run.folder}: 1, from farm.csv, ")
     assert [*metrics["areas"]] == ["region", "farm"]
-    assert sstcast.forecast(run, DATE, places=park).new
+    asked(run, park)
     report = sstcast.report(run)  # takes the scores that are there
     assert [*json.loads(run.metrics.read_text())["areas"]] == ["region", "farm"]
     assert report.new
@@ -203,7 +210,7 @@ def test_the_probability_of_alerts_stays_with_the_places(
     assert (again.code, again.lines) == (3, ())
     farm.write_text("name,lat,lon\nfarm,-10.3,171.3\nother,-10.3,172.3\n")
     assert sstcast.update(run, DATE, places=farm).code == 3  # which begin with the next forecast
-    keep_places(run, places_for(run))  # as evaluate does
+    asked(run)  # as evaluate does
     assert kept() == 5
     assert command("update", run.folder, "--date", DATE, "--alert", "none")[0] == 3
     assert (kept(), file.exists()) == (None, False)

@@ -46,9 +46,17 @@ def run(made: Path, as_made: Callable[[Path], Run]) -> Run:
     return as_made(made)
 
 
+def linear_run(run: Run, name: str, **model: object) -> Run:
+    """Make a run like another one whose model is linear."""
+    changes = {"name": name, "model": ModelConfig.model_validate({"name": "multiscale-ridge"} | model)}
+    return make_run(run.config.model_copy(update=changes))
+
+
 def test_no_test_day_enters_the_spread(run: Run) -> None:
+    """Neither that of a network nor that of a linear system, which is not kept in the run's folder."""
+    linear = linear_run(run, "linear")
     calibrated(run)
-    before = (run.folder / SPREAD).read_bytes()
+    before, of_linear = (run.folder / SPREAD).read_bytes(), calibrated(linear).values
     for days, same in (("2004", True), ("2003-08", False)):
         changed = make_sst()
         changed["sst"].loc[{"time": days}] += 1
@@ -57,6 +65,7 @@ def test_no_test_day_enters_the_spread(run: Run) -> None:
         (run.folder / SPREAD).unlink()
         calibrated(run)
         assert ((run.folder / SPREAD).read_bytes() == before) is same
+        assert calibrated(linear).values.equals(of_linear) is same
 
 
 def test_a_stale_or_damaged_file_is_made_again(run: Run) -> None:
@@ -114,11 +123,6 @@ def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> 
 
 def test_runs_share_the_spread_of_their_linear_system(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     config = run.config
-
-    def linear(name: str, **model: object) -> Run:
-        changes = {"name": name, "model": ModelConfig.model_validate({"name": "multiscale-ridge"} | model)}
-        return make_run(config.model_copy(update=changes))
-
     fits: list[str] = []
     system = Fits.system
     monkeypatch.setattr(
@@ -126,14 +130,19 @@ def test_runs_share_the_spread_of_their_linear_system(run: Run, monkeypatch: pyt
         "system",
         lambda days, name, *rest, **options: (fits.append(name), system(days, name, *rest, **options))[1],
     )
-    first, stencil = linear("first"), linear("stencil", stencil=True)
+    first, stencil = linear_run(run, "first"), linear_run(run, "stencil", stencil=True)
     found, other = calibrated(first), calibrated(stencil)
     assert not found.values.equals(other.values)
     training = config.training.model_copy(update={"include_validation": True, "epochs": 1})
     network = {"name": "mpnn-vn", "width": 8, "layers": 2, "base": {"name": "linear", "stencil": True}}
     changes = {"name": "network", "training": training, "model": ModelConfig.model_validate(network)}
     on_stencil = make_run(config.model_copy(update=changes))
-    for again, wanted in ((linear("second"), found), (stencil, other), (on_stencil, other), (first, found)):
+    for again, wanted in (
+        (linear_run(run, "second"), found),
+        (stencil, other),
+        (on_stencil, other),
+        (first, found),
+    ):
         xr.testing.assert_equal(calibrated(again).values, wanted.values)
     assert fits == ["multiscale-ridge"] * 2
     files = sorted(run.config.data.directory.glob("*/*.spread.nc"))
@@ -160,12 +169,6 @@ def test_runs_share_the_spread_of_their_linear_system(run: Run, monkeypatch: pyt
         with monkeypatch.context() as patch:
             patch.setattr(spread, name, 0)
             assert spread.spread_file(first, Prepared.of(config.data))[1] != recipe, name
-    for days, same in (("2004", True), ("2003-08", False)):
-        changed = make_sst()
-        changed["sst"].loc[{"time": days}] += 1
-        changed.to_netcdf(config.data.source, engine="netcdf4")
-        prepare(config.data)
-        assert calibrated(first).values.equals(found.values) is same
 
 
 def test_a_cell_that_never_changes_takes_no_part_in_pooling() -> None:
@@ -186,13 +189,15 @@ def test_a_cell_that_never_changes_takes_no_part_in_pooling() -> None:
     assert np.isfinite(pooled(frozen, counts, climate, weights)[..., 1:, :]).all()
 
 
-def test_one_constant_cell_leaves_the_probabilities_of_all_others(tmp_path: Path) -> None:
-    chances = []
-    for value in (None, -1.8, 25.0):
-        ocean, folder = make_sst(), tmp_path / f"{value}"
+def test_constant_cells_leave_the_probabilities_of_all_others(tmp_path: Path) -> None:
+    """The frozen one, which ice makes, and a warm one."""
+    chances, constants = [], {(5, 7): -1.8, (3, 2): 25.0}
+    for name in ("varied", "constant"):
+        ocean, folder = make_sst(), tmp_path / name
         folder.mkdir()
-        if value is not None:
-            ocean["sst"][:, 5, 7] = value
+        if name == "constant":
+            for cell, value in constants.items():
+                ocean["sst"][:, *cell] = value
         ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
         splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-04-01", "2004-06-30"]}
         config = configure(folder, folder / "small.nc", model={"name": "ridge"}, splits=splits)
@@ -200,13 +205,11 @@ def test_one_constant_cell_leaves_the_probabilities_of_all_others(tmp_path: Path
         run, _ = train(config, training_windows(config))
         made, _ = forecast(run.folder, "2004-05-05")
         chances.append(xr.load_dataset(made)["exceedance_probability"][0].values)
-        if value != -1.8:  # frozen, the one that ice makes
-            continue
-        evaluate(run)
-        metrics = metrics_of(run)
-        assert {of["crps"] is not None for of in metrics["probabilities"].values()} == {True}
-        assert metrics["ratios"]["event"]["model"]["base rate"]["ratio"] < 0.9
-    control, *constants = (np.delete(field.reshape(len(field), -1), 5 * 12 + 7, axis=1) for field in chances)
-    for constant in constants:
-        assert np.nanmax(abs(control - constant)) < 0.02
-        assert 0.02 < np.nanmean(constant) < 0.98
+    evaluate(run)
+    metrics = metrics_of(run)
+    assert {of["crps"] is not None for of in metrics["probabilities"].values()} == {True}
+    assert metrics["ratios"]["event"]["model"]["base rate"]["ratio"] < 0.9
+    others = [row * 12 + column for row, column in constants]
+    control, constant = (np.delete(field.reshape(len(field), -1), others, axis=1) for field in chances)
+    assert np.nanmax(abs(control - constant)) < 0.02
+    assert 0.02 < np.nanmean(constant) < 0.98

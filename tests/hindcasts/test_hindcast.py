@@ -18,12 +18,14 @@ from typing import Any
 
 import distributed
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from logged import logged
 from quick_drawing import draw_quickly
 from scipy.stats import norm, ttest_1samp
-from small_hindcast import EVERY, metrics, plan, system, systems, train_until_stopped, write_ocean
+from small_hindcast import EVERY, metrics, plan, system, systems, write_ocean
+from stopped_task import train_until_stopped
 
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.extremes.heatwaves import events, limits
@@ -32,10 +34,11 @@ from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.executors import run_tasks
 from sstcast.hindcasts.fold import recipe_of_tables, recipes
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.plan import Hindcast
+from sstcast.hindcasts.plan import Hindcast, Plan
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.places.point_observations import PointObservations
 from sstcast.reading.days_of_year import on_days
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
@@ -46,17 +49,41 @@ from sstcast.storage.artefacts import remove, write_json
 from sstcast.storage.stores import open_written
 
 CELLS = ("lat", "lon")
+POINT_DAYS = pd.date_range("2005-01-03", "2008-12-31", freq="7D")
 DATES = -(-(2 * 365 - 10 - 8) // EVERY)  # of each fold
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished hindcast of two systems, made from its own folder."""
+    """A finished hindcast of two systems, at points as well, made from its own folder."""
     folder = tmp_path_factory.mktemp("made")
     write_ocean(folder)
     with contextlib.chdir(folder):
-        assert hindcast(systems())[1]
+        write_points(Path("points.csv"))
+        assert hindcast(planned())[1]
     return folder
+
+
+def planned() -> Plan:
+    """Plan two systems on the two folds, which are scored at points as well."""
+    return replace(systems(), asked=Asked(observations=PointObservations.read(Path("points.csv"))))
+
+
+def cell_of(number: int) -> tuple[int, int]:
+    """Return the cell of an observation."""
+    return number % 4 + 3, number % 12
+
+
+def write_points(path: Path) -> None:
+    """Write observations in the sea, 1 degC warmer than the ocean, and two elsewhere and one of the first year."""
+    sst = truth().sel(time=POINT_DAYS)
+    cells = [cell_of(number) for number in range(len(sst))]
+    values = [float(day[cell]) + 1 for day, cell in zip(sst, cells, strict=True)]
+    lat, lon = ([sst[axis].values[cell[place]] for cell in cells] for place, axis in enumerate(CELLS))
+    platform = [f"p{number % 5}" for number in range(len(sst))]
+    table = pd.DataFrame({"time": POINT_DAYS, "lat": lat, "lon": lon, "sst": values, "platform": platform})
+    extra = table[:3].assign(time=["2001-05-01", "2005-05-02", "2006-05-03"], lat=[-11, 40, 40])
+    pd.concat([table.astype({"time": str}), extra]).to_csv(path, index=False)
 
 
 @pytest.fixture
@@ -106,6 +133,30 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
     crps = {name: of["crps"] for name, of in found["probabilities"].items()}
     for other in (found["reference"], found["climate"]):
         assert found["ratios"]["crps"]["one"][other]["ratio"] == pytest.approx(crps["one"] / crps[other], rel=1e-4)
+
+
+def test_points_of_all_folds(inside: Path) -> None:
+    """Against plain NumPy from the forecasts. A second call makes nothing: see test_a_finished_hindcast."""
+    found, sst = metrics()["points"], truth()
+    assert found["platforms"] == 5
+    forecasts = xr.open_zarr("hindcast/one/hindcast.zarr")["sst"].load()
+    times = pd.to_datetime(pd.read_csv("points.csv")["time"]).to_numpy()
+    others = int((~np.isin(times, forecasts["valid_time"].values)).sum())
+    assert others > 3  # before the first date of each fold as well
+    assert found["left_out"][0] == f"{others} observations left out: on other days"
+    assert found["analysis"]["rmse"] == pytest.approx(1, abs=1e-3)
+    assert found["analysis"]["bias"] == pytest.approx(-1, abs=1e-3)
+    errors = []
+    for number, day in enumerate(POINT_DAYS.to_numpy()):
+        row, column = cell = cell_of(number)
+        rows, leads = np.nonzero(forecasts["valid_time"].values == day)
+        errors.append(forecasts.values[rows, leads, row, column] - float(sst.sel(time=day)[cell]) - 1)
+    errors = np.concatenate(errors)
+    assert found["pairs"] == len(errors)
+    assert found["scores"]["one"]["mse"] == pytest.approx(np.square(errors).mean(), rel=5e-3)  # in hundredths
+    low, high = found["scores"]["one"]["interval"]
+    assert low < found["scores"]["one"]["mse"] < high
+    assert metrics()["terciles"]["scores"]["one"]["by_fold"]["rps"].keys() == {"2005", "2007"}
 
 
 def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) -> None:
@@ -315,8 +366,9 @@ def contents(folder: Path, name: str) -> dict[str, Any]:
 def test_a_finished_hindcast_has_nothing_to_do(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("run_tasks", "prepare", "join_forecasts"):
         monkeypatch.setattr(verb, name, pytest.fail)
+    again = planned()
     with logged() as lines:
-        found, new = hindcast(systems())
+        found, new = hindcast(again)
     assert not new
     assert not lines
     assert found == metrics()
@@ -330,21 +382,21 @@ def test_a_source_replaced_since_is_named(
     found, kept = metrics(), shutil.copy2("small.nc", tmp_path / "small.nc")
     write_ocean(inside, jump=1)
     try:
-        assert hindcast(systems()) == (found, False)
+        assert hindcast(planned()) == (found, False)
         told = capsys.readouterr().err
         assert told.count("\n") == 1
         for words in ("small.nc: has changed since", "on 366 days, the first 2008-01-01", "--out"):
             assert words in told
         Path("hindcast/metrics.json").unlink()
         with pytest.raises(SSTCastError, match=r"fold-2007: was trained on other data than"):
-            hindcast(systems())
+            hindcast(planned())
     finally:
         shutil.copy2(kept, "small.nc")
         write_json(Path("hindcast/metrics.json"), found)
-        for run in systems().trained:
+        for run in planned().trained:
             prepare(run.data)
     capsys.readouterr()
-    assert hindcast(systems()) == (found, False)
+    assert hindcast(planned()) == (found, False)
     assert capsys.readouterr().err == ""
 
 
@@ -353,7 +405,7 @@ def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:
     for path in ("one/hindcast.zarr", "two/fold-2007/hindcast.nc", "hindcast.csv", "metrics.json"):
         remove(Path("hindcast") / path)
     with logged() as lines:
-        assert hindcast(systems())[1]
+        assert hindcast(planned())[1]
     assert sum(line.endswith("already trained") for line in lines) == 4
     assert sum(line.endswith(f"{DATES} forecasts") for line in lines) == 3
     assert [contents(inside / "hindcast", name) for name in ("one", "two")] == before

@@ -1,4 +1,4 @@
-"""A hindcast scored at points as well: all folds together, and not again without a change."""
+"""A hindcast of systems with different records, scored at points as well."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,47 +16,6 @@ from sstcast.places.point_observations import PointObservations
 from sstcast.scores.asked import Asked
 from sstcast.scores.indices import thirds
 from sstcast.scores.score_files import ScoreFiles
-
-DAYS = pd.date_range("2005-02-01", "2006-11-30", freq="7D")
-
-
-def test_points_of_all_folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with xr.open_dataset(write_ocean(Path(), years=6)) as ocean:
-        sst = ocean["sst"].sel(time=DAYS).load()
-    cells = [(number % 4 + 3, number % 12) for number in range(len(DAYS))]
-    values = [
-        float(day[cell]) + 1 for day, cell in zip(sst, cells, strict=True)
-    ]  # 1 degC warmer than the analysis
-    lat, lon = ([sst[axis].values[cell[place]] for cell in cells] for place, axis in enumerate(("lat", "lon")))
-    platform = [f"p{number % 5}" for number in range(len(DAYS))]
-    table = pd.DataFrame({"time": DAYS, "lat": lat, "lon": lon, "sst": values, "platform": platform})
-    extra = table[:3].assign(time=["2001-05-01", "2005-05-02", "2006-05-03"], lat=[-11, 40, 40])
-    table = pd.concat([table.astype({"time": str}), extra])
-    table.to_csv("points.csv", index=False)
-    planned = replace(
-        plan(system("wide", "multiscale-ridge", options={}), every=20, last=2006, fold=1),
-        asked=Asked(observations=PointObservations.read(Path("points.csv"))),
-    )
-    assert hindcast(planned)[1]
-    found = metrics()["points"]
-    assert found["platforms"] == 5
-    forecasts = xr.open_zarr("hindcast/wide/hindcast.zarr")["sst"].load()
-    days = pd.to_datetime(table["time"].astype(str), format="ISO8601").to_numpy()
-    others = int((~np.isin(days, forecasts["valid_time"].values)).sum())
-    assert found["left_out"][0] == f"{others} observations left out: on other days"
-    assert found["analysis"]["rmse"] == pytest.approx(1, abs=1e-3)
-    assert found["analysis"]["bias"] == pytest.approx(-1, abs=1e-3)
-    errors = []
-    for day, cell, value in zip(DAYS, cells, values, strict=True):
-        rows, leads = np.nonzero(forecasts["valid_time"].values == np.datetime64(day))
-        errors += [float(forecasts.values[row, lead][cell]) - value for row, lead in zip(rows, leads, strict=True)]
-    assert found["pairs"] == len(errors)
-    assert found["scores"]["wide"]["mse"] == pytest.approx(np.square(errors).mean(), rel=5e-3)  # in hundredths
-    low, high = found["scores"]["wide"]["interval"]
-    assert low < found["scores"]["wide"]["mse"] < high
-    assert metrics()["terciles"]["scores"]["wide"]["by_fold"]["rps"].keys() == {"2005", "2006"}
-    assert not hindcast(planned)[1]
 
 
 def test_systems_of_different_records_keep_their_own_anomalies(

@@ -64,8 +64,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fetched(tmp_path_factory.mktemp("stores") / "sim.zarr", MAY)
 
 
-def test_new_days_leave_the_statistics_and_end_in_the_same_bytes(tmp_path: Path) -> None:
-    store = fetched(tmp_path / "sim.zarr", MAY)
+@pytest.fixture
+def growing(store: Path, tmp_path: Path) -> Path:
+    """A copy of that ocean, which may grow and change."""
+    return Path(shutil.copytree(store, tmp_path / "sim.zarr"))
+
+
+def test_new_days_leave_the_statistics_and_end_in_the_same_bytes(growing: Path, tmp_path: Path) -> None:
+    store = growing
     data = config(tmp_path / "twice", store).data
     with logged() as first:
         prepare(data)
@@ -88,8 +94,8 @@ def test_new_days_leave_the_statistics_and_end_in_the_same_bytes(tmp_path: Path)
     assert contents(tmp_path / "twice/prepared") == contents(tmp_path / "once/prepared")
 
 
-def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
-    store = fetched(tmp_path / "sim.zarr", MAY)
+def test_a_day_that_became_final_is_not_missed(growing: Path, tmp_path: Path) -> None:
+    store = growing
     data = config(tmp_path, store).data
     prepare(data)
     raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").box)
@@ -125,9 +131,9 @@ def test_a_real_day_of_noaa_through_fetch_and_prepare(tmp_path: Path) -> None:
     assert np.isnan(coarse.values[0, ~wet]).all()
 
 
-def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_loses_nothing(growing: Path, tmp_path: Path) -> None:
     """SIGKILL three times while it replaces stores; every time the next run ends in the undisturbed bytes."""
-    source = fetched(tmp_path / "sim.zarr", MAY)
+    source = growing
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["sstcast.ocean.prepare"])
     prepare(config(tmp_path / "before", source, "paper").data)

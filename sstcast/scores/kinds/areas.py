@@ -14,6 +14,7 @@ import xarray as xr
 from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.forecasting.areas import HAZEN, area_means, heatwave_shares
 from sstcast.forecasting.heatwaves import WORD
+from sstcast.forecasting.places import least_fraction
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.log import LOG, silent
 from sstcast.names import DEGREES, EVENT, INIT_TIME, INIT_YEAR, LEVELS, REGION, SCORED_YEARS
@@ -35,8 +36,7 @@ SAMPLES = WORD
 EVERY = 30  # days from one scored initial date to the next
 MOST_CELLS = 20_000  # of a region; the samples of more cells take too much memory
 SHARES = (10, 25, 50)  # per cent of an area in a heatwave
-ROUNDING_SHARE = 1e-6
-LEAST = np.array([share / 100 - ROUNDING_SHARE for share in SHARES], np.float32)
+LEAST = np.array([least_fraction(share) for share in SHARES])
 
 
 def _covers(level: int) -> Statistic:
