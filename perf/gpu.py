@@ -18,6 +18,7 @@ import json
 import math
 import platform
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -37,6 +38,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from sstcast import __version__
 from sstcast.config import load_config
+from sstcast.errors import Interrupted
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.training.devices import start
@@ -283,4 +285,7 @@ def _fitting(rows: dict[str, Row], device: torch.device) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Interrupted as end:
+        sys.exit(f"stopped by signal {end.signal}: the same command begins again with what was not printed")

@@ -13,6 +13,7 @@ convolutions with three groups, and the same weights.
 import argparse
 import datetime as dt
 import platform
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ from torch.nn import functional as F
 
 from sstcast import __version__
 from sstcast.config import load_config
+from sstcast.errors import Interrupted
 from sstcast.models.tfnet import FlowNet
 from sstcast.runs import Run
 from sstcast.training import engine
@@ -176,4 +178,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Interrupted as end:
+        sys.exit(f"stopped by signal {end.signal}: the same command begins again with what was not printed")

@@ -82,6 +82,18 @@ def test_an_open_file_keeps_few_decoded_chunks(tmp_path: Path) -> None:
         assert file["sst"].get_var_chunk_cache()[0] <= 2**24
 
 
+def test_texts_come_back_and_have_a_length_of_their_own(tmp_path: Path) -> None:
+    """HDF5 may look for texts of any length in another file, if several are open at a time."""
+    path, names = tmp_path / "a.nc", ["pier", "", "Bucht Ä", "日本", "x" * 300]
+    fields = {"value": ("place", np.arange(5.0)), "kind": ("place", names[::-1])}
+    write(xr.Dataset(fields, {"place": names}), path)
+    with open_netcdf(path, "delete it") as opened:
+        assert opened.sizes == {"place": 5}
+        assert [opened[name].values.tolist() for name in ("place", "kind")] == [names, names[::-1]]
+    with netCDF4.Dataset(path) as file:
+        assert all(variable.dtype is not str for variable in file.variables.values())
+
+
 def test_zarr_of_both_formats_opens_also_through_a_link(store: Path) -> None:
     store.with_name("link").symlink_to(store)
     for path in (store, store.with_name("link")):

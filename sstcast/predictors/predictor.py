@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, counted, reworded
+from sstcast.errors import SSTCastError, counted, reading, reworded
 from sstcast.log import LOG, warn_once
 from sstcast.names import DAY
 from sstcast.predictors.newest import Days, Places, newest_known, valid_days
@@ -60,7 +60,7 @@ from sstcast.storage.cf import describe, rounded
 from sstcast.storage.dataset_files import write
 from sstcast.storage.memory import trim
 from sstcast.storage.scratch import parts
-from sstcast.storage.stores import open_written
+from sstcast.storage.stores import ARRAYS, open_written
 
 LAYOUT = 3
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
@@ -158,7 +158,11 @@ class Predictor:
 
     @cached_property
     def _opened(self) -> xr.Dataset:
-        store = rounded(open_intact(self.path, REMEDY, {"layout": LAYOUT}))
+        opened = open_intact(self.path, REMEDY, {"layout": LAYOUT})
+        arrays = {name: opened.encoding[ARRAYS][name] for name in ("digest", "cells") if name in opened}
+        with reading(self.path, REMEDY):  # at once, as dask takes ten times as long for their many small chunks
+            loaded = {name: opened[name].copy(data=array[:]) for name, array in arrays.items()}
+        store = rounded(opened.assign(loaded))
         store["value"].attrs |= {key: store.attrs[key] for key in ("units", "every") if key in store.attrs}
         return self._with_values(store)
 
@@ -167,7 +171,9 @@ class Predictor:
         if self.kind.entry != "issue":
             return dataset
         has_values = dataset["cells"].any("lead").values
-        return dataset.isel(init_time=has_values) if has_values.any() else dataset
+        if has_values.all() or not has_values.any():  # choosing among many chunks takes a while
+            return dataset
+        return dataset.isel(init_time=has_values)
 
     def open_statistics(self) -> xr.Dataset:
         """Open the climatology and scale. Raises SSTCastError if they are absent or damaged."""

@@ -54,6 +54,10 @@ def write(
         for name, axis in dataset.coords.items():
             if axis.ndim and axis.dtype.kind in "iufM":
                 encodings[name] = axis.encoding | {"fletcher32": True}
+        for name, field in dataset.variables.items():
+            if field.ndim and field.dtype.kind in "OUT":
+                # HDF5 1.14 and 2.2 may look for a text of any length in another open file.
+                encodings[name] = {"dtype": "S1"}
         dataset.to_netcdf(temporary, engine="netcdf4", encoding=encodings, unlimited_dims=unlimited)
 
 

@@ -25,7 +25,7 @@ def smooth_noise(random: np.random.Generator, days: int, memory: float = 0.0) ->
     """Return noise of unit variance, smooth in space, with the given correlation from day to day."""
     noise = gaussian_filter(random.standard_normal((days, ROWS, COLS)), (0, 2, 2), mode="wrap")
     noise = (noise / noise.std()).reshape(days, -1)
-    for day in range(1, days):
+    for day in range(1, days if memory else 0):
         noise[day] = memory * noise[day - 1] + np.sqrt(1 - memory**2) * noise[day]
     return noise
 
@@ -115,7 +115,7 @@ def test_an_ocean_with_known_forcing_is_forecast_as_well_as_theory_can(
 @pytest.mark.parametrize("name", ["multiscale-ridge", "local-ridge"])
 def test_a_forecast_with_a_known_error_is_used_as_well_as_theory_can(name: str) -> None:
     """The wind is white in time, and its forecast at lead h has an error of variance h / 4."""
-    errors, oceans = {}, [(*ocean(10, 20), 0), (*ocean(11, 12), 1)]
+    errors, oceans = {}, [(*ocean(10, 12), 0), (*ocean(11, 12), 1)]
     variance = np.arange(1, HORIZON + 1) / 4
     told = []
     for sst, wind, seed in oceans:
@@ -160,15 +160,19 @@ def test_a_forecast_with_a_known_error_is_used_as_well_as_theory_can(name: str) 
     assert errors["alone"] * 3.8**2 == pytest.approx(all_noise, rel=0.07)
 
 
-@pytest.mark.parametrize(("kind", "memory"), [("grid", 0.0), ("grid", 0.9), ("forecast", 0.0)])
-def test_noise_is_turned_off_or_costs_little(kind: str, memory: float) -> None:
+@pytest.mark.parametrize(
+    ("kind", "memory", "seeds", "most"),
+    [("grid", 0.0, 5, 1.0015), ("grid", 0.9, 5, 1.0015), ("forecast", 0.0, 2, 1.0005)],
+)
+def test_noise_is_turned_off_or_costs_little(kind: str, memory: float, seeds: int, most: float) -> None:
+    """Of five seeds, ratios with forecasts have a standard deviation of 5e-5, and with fields of up to 9e-4."""
     ratios = []
-    for seed in range(5):
+    for seed in range(seeds):
         days, later_days, alone = fitted_without_noise(seed)
         random = np.random.default_rng(200 + seed)
         days, later_days = (with_field(part, kind, random, memory) for part in (days, later_days))
         ratios.append(error_of_a_ridge(days, later_days, predictors={"wind": kind}) / alone)
-    assert 0.999 < np.mean(ratios) < 1.0015
+    assert 0.999 < np.mean(ratios) < most
 
 
 @cache

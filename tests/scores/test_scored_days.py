@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-0
 def write(path: Path, beyond: int, last: np.datetime64 = LAST) -> None:
     """Write the small ocean up to some days after the test, with a heatwave that begins before its end."""
     sst = make_sst(5)
-    sst["sst"].loc[{"time": slice(last - 2, last + 10)}] += 2.5
+    sst["sst"].loc[{"time": slice(last - 3, last + 10)}] += 2.5
     sst.sel(time=slice(None, last + beyond)).to_netcdf(path, engine="netcdf4")
 
 
@@ -41,13 +42,12 @@ def test_the_days_around_the_test_that_events_need() -> None:
     assert last == LAST + MARGIN_DAYS
 
 
-def test_runs_and_files_are_scored_once_more(tmp_path: Path) -> None:
+def test_runs_and_files_are_scored_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, out = tmp_path / "small.nc", tmp_path / "scored"
     write(source, 0)
     first = make_run(configure(tmp_path, source, splits=SPLITS))
     evaluate(first)
     truth = FieldSource(source=source)
-    of_file, _, _ = score(first.forecasts, truth, out=out)
     record = first.data.read_bytes()
     write(source, 25)
     prepare(first.config.data)
@@ -56,31 +56,39 @@ def test_runs_and_files_are_scored_once_more(tmp_path: Path) -> None:
     assert new
     assert first.data.read_bytes() == record
     assert metrics["heatwaves"] != stale["heatwaves"]
-    again, _, new = score(first.forecasts, truth, out=out)
+    of_file, _, new = score(first.forecasts, truth, out=out)
     assert new
-    assert again["heatwaves"] != of_file["heatwaves"]
     write(source, 60)  # the new days are beyond the margin
     prepare(first.config.data)
     assert not evaluate(first)[1]
-    assert not score(first.forecasts, truth, out=out)[2]
+    again, _, new = score(first.forecasts, truth, out=out)
+    assert (again, new) == (of_file, False)
     remove(Prepared.of(first.config.data).baselines)
     remove(first.metrics)
     assert without_recipe(evaluate(first)[0]) == without_recipe(metrics)
-    fresh, _, _ = score(first.forecasts, truth, out=tmp_path / "fresh")
-    assert without_recipe(fresh) == without_recipe(again)
     with xr.open_dataset(source) as opened:
         assert opened["time"].values[-1] == LAST + 60
+    write(source, 0)
+    monkeypatch.setattr("sstcast.scores.score._score", Mock(side_effect=InterruptedError))
+    with pytest.raises(InterruptedError):  # a file is scored once more, too, which takes the same steps
+        score(first.forecasts, truth, out=out)
 
 
 def test_a_system_is_not_added_to_other_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two systems and a baseline are the same: if they have the same scores, these are of the same days."""
     monkeypatch.chdir(tmp_path)
     ridges = [configure(Path(), "small.nc", name, {"name": "ridge"}) for name in ("one", "two")]
-    protocol, last = {"first": 2004, "last": 2004, "fold": 1, "every": 12}, np.datetime64("2004-12-31")
+    # The last initial date is 2004-12-20, so that its last day ahead is in the heatwave.
+    protocol, last = {"first": 2004, "last": 2004, "fold": 1, "every": 15}, np.datetime64("2004-12-31")
     write(tmp_path / "small.nc", 0, last)
-    hindcast(plan(ridges[0], **protocol))
+    before, _ = hindcast(plan(ridges[0], **protocol))
     write(tmp_path / "small.nc", 20, last)
     found, new = hindcast(plan(*ridges, **protocol))
     assert new
     assert hindcast(plan(*ridges, **protocol)) == (found, False)
-    fresh, _ = hindcast(plan(*ridges, out="fresh", **protocol))
-    assert without_recipe(fresh) == without_recipe(found)
+    for kind in ("event", "exceedance"):
+        scores = found["heatwaves"][kind]
+        assert scores["one"] == scores["two"] == scores["ridge"]
+    assert found["heatwaves"]["event"]["one"] != before["heatwaves"]["event"]["one"]
+    assert found["scores"]["one"] == found["scores"]["two"] == found["scores"]["ridge"]
+    assert found["probabilities"]["one"] == found["probabilities"]["two"] == found["probabilities"]["ridge"]

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from runs_of_training import setup, weights
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from torch.optim import SGD, lr_scheduler
 
@@ -227,14 +228,23 @@ def test_short_runs_on_a_cpu_are_not_compiled() -> None:
         assert compile_model(model, wanted, torch.device("cpu"), steps, lambda module: None) is model
 
 
-def test_a_compiled_run_gives_the_same(run_yaml: Path) -> None:
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_a_compiled_run_gives_the_same(
+    run_yaml: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], backend: str
+) -> None:
+    """Running Dynamo's graphs op by op asks the same of the trainer as generating code, which takes long."""
+    compiles, traced = torch.compile, CompileCounterWithBackend(backend)
+    monkeypatch.setattr(torch, "compile", lambda model, **options: compiles(model, backend=traced, **options))
     options = [
         "training.epochs=1",
         "training.windows_per_epoch=40",
         "model={name: mlp-pointwise, width: 8, layers: 1}",
     ]
     plain, _ = train(*setup(run_yaml, *options, "training.compile=false"))
+    assert not traced.op_count
     compiled, _ = train(*setup(run_yaml, *options, "training.compile=true", "name=compiled"))
+    assert traced.op_count
+    assert "not compiled" not in capsys.readouterr().err
     for name, value in weights(plain).items():
         torch.testing.assert_close(value, weights(compiled)[name], rtol=1e-3, atol=1e-5)
 
