@@ -81,20 +81,27 @@ def forecast(
         history = last_days(loaded.data, day, today, most=loaded.most_days, rule=rule)
         last = history.indexes["time"][-1].date()
         file = out or held.enter_context(_default_file(loaded, last, asked))
+
+        def keep_rest(made: Path) -> None:
+            """Write the table of places, and what the run keeps, of a forecast that will be, or is, at `file`."""
+            _tabulate(made, file, asked)
+            if run.trained == run and not loaded.where.given:
+                keep_places(run, asked)
+                keep_temperatures(run, temperatures)
+                keep_gaps(run, rule.most)
+
         if is_new := not is_up_to_date(file, loaded.recipe(history, extras)):
             if loaded.days_read > len(history):  # fetch them, or tell which are missing
                 history = last_days(loaded.data, last, today, loaded.days_read, loaded.most_days, rule)
             fields = loaded.forecast(history, **extras._asdict())
-            write(fields, file, grows_along="init_time")
+            # The forecast takes its name last: where a kill left one, nothing that belongs to it is missing.
+            write(fields, file, grows_along="init_time", check=keep_rest)
             for note in _notes(fields, extras, loaded.data):
                 LOG.info(f"{file}: {note}")
             if rule.most > loaded.data.gaps and (told := told_of_stores(run, rule.most)):
                 LOG.info(told)
-        _tabulate(file, asked)
-        if run.trained == run and not loaded.where.given:
-            keep_places(run, asked)
-            keep_temperatures(run, temperatures)
-            keep_gaps(run, rule.most)
+        else:
+            keep_rest(file)
         return file, is_new
 
 
@@ -129,15 +136,18 @@ def _suffix(where: FieldSource) -> str:
     return file_name("".join(f"-{part}" for part in (source and Path(source).stem, region) if part))
 
 
-def _tabulate(forecast: Path, asked: AskedPlaces | None) -> None:
-    """Write the table of the places in a forecast's file beside it, or delete that of an earlier forecast."""
-    table = table_beside(forecast)
+def _tabulate(made: Path, file: Path, asked: AskedPlaces | None) -> None:
+    """Write the table of the places in a forecast beside its `file`, or delete that of an earlier forecast.
+
+    The forecast is read where it was `made`, which may be the temporary of the file.
+    """
+    table = table_beside(file)
     if asked is None:
         with suppress(SSTCastError):
             check_own(table, "", HEADER)
             table.unlink(missing_ok=True)
         return
-    with (open_zarr if forecast.suffix == ".zarr" else open_netcdf)(forecast, "delete it") as opened:
+    with (open_zarr if file.suffix == ".zarr" else open_netcdf)(made, "delete it") as opened:
         of_places = [name for name, field in opened.data_vars.items() if "place" in field.dims]
         write_table(opened[of_places].load(), asked.places, table)
     LOG.info(f"{table}: {counted(len(asked.places), 'place')}")

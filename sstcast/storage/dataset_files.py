@@ -33,32 +33,37 @@ def write(
 
     Its attribute `recipe`, if any, is noted. Both formats get checksums. In NetCDF, the dimension `grows_along` is
     unlimited, so that ncrcat can join files, and fields are compressed unless `compress` is false. Zarr has
-    `chunks`, by default one of each variable, and stays only if `check` raises no error for it.
+    `chunks`, by default one of each variable. What was written takes its name after `check` was called with its
+    temporary path, and only if that raises no error.
     """
     is_lazy = any(variable.chunks for variable in dataset.variables.values())
     shown = (dask_progress if is_lazy else waiting)(f"writing {path.name}")
-    with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary, shown:
-        if path.suffix == ".zarr":
-            write_zarr(dataset, temporary, chunks or {})
-            if check is not None:
-                check(temporary)
-            return
-        unlimited = [grows_along] if grows_along else []
-        dataset = encoded(dataset)
-        encodings: Any = {
-            name: field.encoding | (_PACKED if compress else _CHECKED) for name, field in dataset.data_vars.items()
-        }
-        for name, field in dataset.data_vars.items():
-            if field.chunks:  # align chunks with dask's, so that each chunk is compressed once
-                encodings[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
-        for name, axis in dataset.coords.items():
-            if axis.ndim and axis.dtype.kind in "iufM":
-                encodings[name] = axis.encoding | {"fletcher32": True}
-        for name, field in dataset.variables.items():
-            if field.ndim and field.dtype.kind in "OUT":
-                # HDF5 1.14 and 2.2 may look for a text of any length in another open file.
-                encodings[name] = {"dtype": "S1"}
-        dataset.to_netcdf(temporary, engine="netcdf4", encoding=encodings, unlimited_dims=unlimited)
+    with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary:
+        with shown:
+            if path.suffix == ".zarr":
+                write_zarr(dataset, temporary, chunks or {})
+            else:
+                _write_netcdf(dataset, temporary, [grows_along] if grows_along else [], compress)
+        if check is not None:
+            check(temporary)
+
+
+def _write_netcdf(dataset: xr.Dataset, path: Path, unlimited: list[str], compress: bool) -> None:
+    dataset = encoded(dataset)
+    encodings: Any = {
+        name: field.encoding | (_PACKED if compress else _CHECKED) for name, field in dataset.data_vars.items()
+    }
+    for name, field in dataset.data_vars.items():
+        if field.chunks:  # align chunks with dask's, so that each chunk is compressed once
+            encodings[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
+    for name, axis in dataset.coords.items():
+        if axis.ndim and axis.dtype.kind in "iufM":
+            encodings[name] = axis.encoding | {"fletcher32": True}
+    for name, variable in dataset.variables.items():
+        if variable.ndim and variable.dtype.kind in "OUT":
+            # HDF5 1.14 and 2.2 may look for a text of any length in another open file.
+            encodings[name] = {"dtype": "S1"}
+    dataset.to_netcdf(path, engine="netcdf4", encoding=encodings, unlimited_dims=unlimited)
 
 
 def cached(
