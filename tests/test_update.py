@@ -2,8 +2,10 @@
 
 import datetime as dt
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,14 +15,18 @@ from served_days import DAY, LAST, publish, put, serving
 from small_ocean import make_sst
 from untrained import make_run
 
+from sstcast.api.arguments import read_places
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.place_periods import table_beside
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.page import write_forecast_page
 from sstcast.reports.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.runs import Run
 from sstcast.sources import remote
 from sstcast.sources.noaa import Aws, Ncei
+from sstcast.storage.dataset_files import write
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +39,13 @@ def run(run_yaml: Path, stores: Path) -> Run:
     config = load_config(run_yaml, [f"data.directory={stores}"])
     prepare(config.data)
     return make_run(config)
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Path:
+    path = tmp_path / "farm.csv"
+    path.write_text("name,lat,lon\nfarm,-10.3,171.3\n")
+    return path
 
 
 def names(run: Run) -> set[str]:
@@ -137,6 +150,46 @@ def test_only_what_is_not_there_is_made(run: Run, command: Callable[..., tuple[i
         found, out, err = command("update", run.folder)
         assert (found, err, out.count("\n")) == (code, "", 1)
         assert words in out
+
+
+def test_only_what_the_issued_forecast_does_not_hold_begins_with_the_next(run: Run, farm: Path) -> None:
+    given = {"places": read_places(farm), "above": (12.0,), "below": (15.0, 16.0)}
+    update(run.folder, **given)
+
+    def begin_later(**given: Any) -> list[str]:
+        done = update(run.folder, **given)
+        assert done.code == NOTHING_NEW
+        return re.findall(r"its (\w+) begin with the next forecast", done.line)
+
+    assert begin_later(**given) == begin_later(places=given["places"]) == begin_later(above=(12.0,)) == []
+    assert begin_later(below=(15.0,)) == begin_later(above=()) == ["temperatures"]
+    farm.write_text("name,lat,lon\nfarm,-10.3,172.3\n")
+    assert begin_later(places=read_places(farm)) == begin_later(places=read_places("none")) == ["places"]
+    assert begin_later(**given) == []
+
+
+def test_a_kill_after_the_forecast_leaves_its_table_and_what_the_run_keeps(
+    run: Run, farm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of `update` and `forecast`; as without a kill."""
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        write(*arguments, **options)
+        raise KeyboardInterrupt
+
+    given = {"places": read_places(farm), "above": (12.0,), "gaps": 1}
+    whole, _ = forecast(run.folder, "2004-12-20", run.folder / "whole.nc", **given)
+    kept = (run.places, run.temperatures, run.gaps)
+    contents = [file.read_text() for file in kept]
+    for place, make in (("forecasts", update), (".", forecast)):
+        for file in kept:
+            file.unlink()
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("sstcast.forecasting.forecast.write", killed)
+            make(run.folder, "2004-12-20", **given)
+        table = run.folder / place / "forecast-2004-12-20-places.csv"
+        assert table.read_text() == table_beside(whole).read_text()
+        assert [file.read_text() for file in kept] == contents
 
 
 def test_files_of_others_are_left_alone(run: Run) -> None:

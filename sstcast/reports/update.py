@@ -45,7 +45,7 @@ from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
 from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.metrics import bias, mae, rmse, statistics_of
-from sstcast.storage.artefacts import atomic, check_intact, locked
+from sstcast.storage.artefacts import atomic, check_intact, locked, read_recipe
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 AS_ISSUED = "restore it as it was issued, or delete it"
@@ -96,7 +96,7 @@ def update(
     Raises SSTCastError if the run, the date, a place or the source's store is unusable, if alerts are asked for
     without places, or if the page would be larger than `largest` MB.
     """
-    run, day, has_temperatures = Run.open(folder), read_date(date), (above, below) != (None, None)
+    run, day = Run.open(folder), read_date(date)
     forecast_folder = run.folder / "forecasts"
     check_alert(run, alert, places)
     with locked(forecast_folder):
@@ -107,17 +107,22 @@ def update(
             cut = "" if day is not None and day > last else sst.attrs.get(CUT, "")
         issued = forecast_folder / f"forecast-{day or last}.nc"
         new, places_before = not issued.exists(), content_of_copy(run.places, PLACES_REMEDY)
+        later = []  # what was given and begins with the next forecast
         if new:
             forecast(run.folder, str(day or last), issued, above=above, below=below, places=places, gaps=gaps)
         else:
             check_made_from(issued, run.config.data, AS_ISSUED, own=run)
+            held = read_recipe(issued) or {}
             if places is not None:
-                later = places_for(run, places)
-                if later is not None:
-                    tell_weights(later.places, stores_for(run, OWN, last))
-                keep_places(run, later)
-            if has_temperatures:
-                keep_temperatures(run, temperatures_for(run, above, below))
+                asked = places_for(run, places)
+                if asked is not None:
+                    tell_weights(asked.places, stores_for(run, OWN, last))
+                keep_places(run, asked)
+                later += ["places"] if (asked and asked.recipe) != held.get("asked") else []
+            if (above, below) != (None, None):
+                keep_temperatures(run, temperatures := temperatures_for(run, above, below))
+                differ = any(list(of) != held.get(side, []) for side, of in temperatures._asdict().items())
+                later += ["temperatures"] if differ else []
             keep_gaps(run, rule.most)
         verified, scores = _verify(run, forecast_folder, last, rule)
         page = forecast_folder / "latest.html"
@@ -134,8 +139,7 @@ def update(
         f"made {', '.join(file_names)}" if file_names else "nothing new",
         *([f"{filled} filled"] if new and (filled := open_forecast(issued).attrs.get(FILLED)) else []),
         *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
-        *(["its places begin with the next forecast"] if places is not None and not new else []),
-        *(["its temperatures begin with the next forecast"] if has_temperatures and not new else []),
+        *(f"its {what} begin with the next forecast" for what in later),
         *([f"source down ({down}), made from days up to {last}"] if down else []),
         *([told_of_cut(last, cut)] if cut else []),
         alerts.part,
