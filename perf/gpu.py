@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
+from threading import BrokenBarrierError
 from typing import Any
 
 import torch
@@ -205,8 +206,10 @@ def side_by_side(name: str, jobs: int, options: argparse.Namespace) -> float:
 def _put_step(name: str, options: argparse.Namespace, barrier: Any, times: Any) -> None:
     try:
         row = measure(options.presets / f"{name}.yaml", random_windows(_size(options)), options, barrier.wait)
-    except BaseException:
+    except BaseException as error:
         barrier.abort()  # the others would wait forever
+        if isinstance(error, Interrupted | BrokenBarrierError):
+            sys.exit("stopped, or another training was")
         raise
     times.put(row.step)
 
