@@ -147,6 +147,34 @@ def test_a_forecast_that_was_edited_after_it_was_issued_is_not_verified(run: Run
     assert update(run.folder).code == NOTHING_NEW
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda sst: sst + 273.15, r"degC on 2004-12-31 at lat .* SST lies in -5..50"),
+        (lambda sst: sst + 12, r"2004-12-30 and 2004-12-31 differ by 12.0 degC"),
+    ],
+    ids=["kelvin", "a jump"],
+)
+def test_an_implausible_day_verifies_no_forecast(
+    run_yaml: Path, tmp_path: Path, change: Callable[[xr.DataArray], xr.DataArray], words: str
+) -> None:
+    """Also if the forecast from it has been issued: a provider may revise a day for the worse."""
+    ocean, source = make_sst(), tmp_path / "sst.nc"
+    ocean.to_netcdf(source)
+    run = make_run(load_config(run_yaml, [f"data.source={source}", "data.splits.test=[2004-01-01, 2004-11-30]"]))
+    prepare(run.config.data)
+    for day in ("2004-12-28", "latest"):
+        update(run.folder, day)
+    table = (run.folder / "forecasts/verification.csv").read_text()
+    ocean["sst"][-1:] = change(ocean["sst"][-1:])
+    source.unlink()
+    ocean.to_netcdf(source)
+    for day in ("latest", "2004-12-27"):
+        with pytest.raises(SSTCastError, match=words):
+            update(run.folder, day)
+    assert (run.folder / "forecasts/verification.csv").read_text() == table
+
+
 def test_only_what_is_not_there_is_made(run: Run, command: Callable[..., tuple[int, str, str]]) -> None:
     html, both = run.folder / "forecasts/latest.html", "made forecast-2004-12-31.nc, latest.html"
     for code, words in ((MADE, both), (NOTHING_NEW, "nothing new"), (MADE, ": made latest.html")):

@@ -236,7 +236,11 @@ def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataA
     Up to `most` days are returned if those before are consecutive and have the same land. Raises SSTCastError if a
     day is missing, or values are not temperatures of the sea.
     """
+    field = field.sortby("time")
     days = field.indexes["time"]
+    if days.has_duplicates:
+        twice = days[days.duplicated()][0]
+        raise SSTCastError(f"history: holds {twice:%Y-%m-%d} twice; keep one of the two")
     if len(days) < count:
         raise SSTCastError(f"history: holds {len(days)} days; the run needs the last {count}; give more")
     field, days = field[-max(count, most) :].load(), days[-max(count, most) :]
@@ -252,6 +256,7 @@ def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataA
     low, high = float(field.min()), float(field.max())
     if not PLAUSIBLE[0] <= low <= high <= PLAUSIBLE[1]:  # also false if all values are NaN
         raise SSTCastError(f"history: values from {low:g} to {high:g} are not sea surface temperatures in degC")
+    check_changes(field.values, field["time"].values, HISTORY)
     return field
 
 

@@ -298,7 +298,7 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
     values = np.atleast_1d(time.values)
     if not values.size:
         raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
-    if is_leapless(time):
+    if is_leapless(time) or _are_standard(values):
         values = np.array([day.isoformat() for day in values], "datetime64[ns]")
     if values.dtype.kind in "iuUO" and all(re.fullmatch(r"\d{4}-?\d\d-?\d\d", str(day)) for day in values):
         values = pd.to_datetime([str(day) for day in values], format="ISO8601", errors="coerce").values
@@ -319,6 +319,13 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
     return (known + ahead if (ahead := zone(time)) else known).round("s")
 
 
+def _are_standard(values: NDArray[Any]) -> bool:
+    """Return whether values are cftime dates of the standard calendar, as by `use_cftime`, that NumPy has too."""
+    if getattr(values.flat[0], "calendar", "") not in ("standard", "gregorian", "proleptic_gregorian"):
+        return False
+    return all(pd.Timestamp.min.year < day.year < pd.Timestamp.max.year for day in values)
+
+
 def zone(time: xr.DataArray) -> np.timedelta64:
     """Return how far the time zone of the units of times is ahead of UTC, in which they are decoded."""
     units = str(time.encoding.get("units", ""))
@@ -336,7 +343,7 @@ def zone(time: xr.DataArray) -> np.timedelta64:
 
 def steps_a_day(times: NDArray[Any]) -> int:
     """Return how many values a day an axis of dates or leads has by its median step, rounded, but at least 1."""
-    if times.size < 2 or times.dtype.kind not in "mMO":
+    if times.size < 2 or times.dtype.kind not in "mMO" or isinstance(times.flat[0], str):
         return 1
     steps = np.asarray(np.diff(np.unique(times)), "timedelta64[us]").astype(float) / 86400e6
     return max(1, round(1 / float(np.median(steps)))) if steps.size else 1

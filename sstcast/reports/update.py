@@ -36,6 +36,7 @@ from sstcast.names import ONE_DAY
 from sstcast.ocean.filled_days import may_begin
 from sstcast.places.places import Places
 from sstcast.reading.gaps import CUT, GapRule
+from sstcast.reading.plausible import check_days
 from sstcast.reading.reading import open_region
 from sstcast.reports.alerts import FILE as ALERTS_FILE
 from sstcast.reports.alerts import alerts_to_tell
@@ -178,6 +179,7 @@ def _verify(run: Run, folder: Path, last: dt.date, rule: GapRule) -> tuple[bool,
     prepared = stores_for(run, OWN, last)
     with open_region(prepared.data, rule=rule) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
+        check_days(days, prepared.data.path)
         if rule.most > prepared.data.gaps:  # days that a forecast alone fills are no observations
             days = days[may_begin((days["filled"] / days["sea"]).values)]
         scores = verify_issued(files, RegionStatistics(prepared).on_grid(days).compute())

@@ -55,6 +55,10 @@ WELCOME: dict[str, Change] = {
         .transpose("lon", "time", "lat")
         .chunk(time=7)
     ),
+    "times as texts, in disorder": lambda h: h.assign_coords(
+        time=[f"{day:%Y-%m-%d}" for day in h.indexes["time"]]
+    ).isel(time=[*range(10, 30), *range(10)]),
+    "times of cftime": lambda h: h.convert_calendar("standard", use_cftime=True),
 }
 
 
@@ -73,9 +77,9 @@ def of_leads(forecast: xr.Dataset) -> xr.Dataset:
 
 def test_only_the_last_days_count(run: LoadedRun, history: xr.DataArray, expected: xr.Dataset) -> None:
     older = history.copy()
-    older[:-10] += 3
+    older[:-10] += 2
     same(of_leads(run.forecast(older)), of_leads(expected))
-    older[-10] += 3
+    older[-10] += 2
     assert float(abs(run.forecast(older)["sst"] - expected["sst"]).max()) > 1e-3
 
 
@@ -88,7 +92,8 @@ def without(history: xr.DataArray, *cell: int | slice) -> xr.DataArray:
 REFUSED: dict[str, tuple[Change, str]] = {
     "nine days": (lambda h: h[-9:], "history: holds 9 days; the run needs the last 10"),
     "a gap": (lambda h: h.isel(time=[*range(20), *range(22, 30)]), "2004-12-23 is missing"),
-    "disorder": (lambda h: h.isel(time=[*range(28), 29, 28]), "must be consecutive"),
+    "a day twice": (lambda h: h.isel(time=[*range(30), 25]), "history: holds 2004-12-27 twice; keep one"),
+    "a jump": (lambda h: h.where(h["time"] < h["time"][-1], h + 12), "2004-12-30 and 2004-12-31 differ by 12."),
     "an hole in one day": (
         lambda h: without(h, -4, 5, 5),
         "1 day without values at ocean cells, the first 2004-12-28",
