@@ -20,10 +20,9 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.place_periods import table_beside
-from sstcast.forecasting.places_told import lines_of_places
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.page import write_forecast_page
-from sstcast.reports.update import MADE, NOTHING_NEW, SOURCE_DOWN, Update, update
+from sstcast.reports.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.runs import Run
 from sstcast.sources import remote
 from sstcast.sources.noaa import Aws, Ncei
@@ -47,10 +46,6 @@ def farm(tmp_path: Path) -> Path:
     path = tmp_path / "farm.csv"
     path.write_text("name,lat,lon\nfarm,-10.3,171.3\n")
     return path
-
-
-def killed(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
 
 
 def names(run: Run) -> set[str]:
@@ -206,7 +201,7 @@ def test_a_kill_after_the_forecast_leaves_its_table_and_what_the_run_keeps(
 ) -> None:
     """Of `update` and `forecast`; as without a kill."""
 
-    def written_then_killed(*arguments: Any, **options: Any) -> None:
+    def killed(*arguments: Any, **options: Any) -> None:
         write(*arguments, **options)
         raise KeyboardInterrupt
 
@@ -218,62 +213,11 @@ def test_a_kill_after_the_forecast_leaves_its_table_and_what_the_run_keeps(
         for file in kept:
             file.unlink()
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr("sstcast.forecasting.forecast.write", written_then_killed)
+            patch.setattr("sstcast.forecasting.forecast.write", killed)
             make(run.folder, "2004-12-20", **given)
         table = run.folder / place / "forecast-2004-12-20-places.csv"
         assert table.read_text() == table_beside(whole).read_text()
         assert [file.read_text() for file in kept] == contents
-
-
-def test_what_was_made_but_not_told_is_told_once_again(
-    run: Run, farm: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
-) -> None:
-    """After a kill wherever files are made, and just before the lines are printed."""
-    stages = [f"sstcast.reports.update.{name}" for name in ("_verify", "write_forecast_page", "keep_alert")]
-    options: list[object] = ["--places", farm, "--alert", 5]
-    for number, stage in enumerate([*stages, "sstcast.cli.show"]):
-        day = f"2004-03-{10 + number}"
-        with monkeypatch.context() as patch:
-            patch.setattr(stage, killed)
-            code, out, _ = command("update", run.folder, "--date", day, *options)
-            assert (code, out) == (130, "")
-        code, out, _ = command("update", run.folder, "--date", day, *options)
-        with xr.open_dataset(run.folder / f"forecasts/forecast-{day}.nc", engine="netcdf4") as opened:
-            forecast = opened.isel(init_time=0).load()
-        assert forecast["place_event_probability"] >= 0.05
-        lines = out.splitlines()
-        assert code == MADE
-        assert f": made forecast-{day}.nc, " in lines[0]
-        assert lines[1:2] == lines_of_places(forecast, run.folder)
-        alerts = [line for line in lines if line.startswith("alert: farm: ")]
-        assert len(alerts) == (number == 0)  # on the other days it is not new
-        code, out, _ = command("update", run.folder, "--date", day)
-        assert (code, out.count("\n")) == (NOTHING_NEW, 1)
-        options = []
-
-
-def test_alerts_are_told_before_their_file_is_written(run: Run, farm: Path) -> None:
-    file = run.folder / "forecasts/alerts.json"
-    told = []
-
-    def tell(done: Update) -> None:
-        told.append((done, file.exists()))
-        if len(told) == 1:
-            raise KeyboardInterrupt
-
-    asked = {"places": read_places(farm), "alert": 5}
-    with pytest.raises(KeyboardInterrupt):
-        update(run.folder, "2004-03-10", tell=tell, **asked)
-    done = update(run.folder, "2004-03-10", tell=tell)
-    assert [exists for _, exists in told] == [False, False]
-    assert file.exists()
-    first, again = (of for of, _ in told)
-    assert done is again
-    assert (again.code, again.lines) == (MADE, first.lines)
-    assert any(line.startswith("alert: farm: ") for line in again.lines)
-    assert "made forecast-2004-03-10.nc, alerts.json" in again.line
-    after = update(run.folder, "2004-03-10")
-    assert (after.code, after.lines) == (NOTHING_NEW, ())
 
 
 def test_files_of_others_are_left_alone(run: Run) -> None:
