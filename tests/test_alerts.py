@@ -80,11 +80,17 @@ def test_new_is_what_the_newest_earlier_forecast_did_not_have(tmp_path: Path) ->
     def new() -> dict[str, bool]:
         return {alert["place"]: alert["new"] for alert in json.loads((tmp_path / "alerts.json").read_text())}
 
+    write_alerts(oldest | earlier, 50, "")
     made = write_alerts(oldest | earlier | later, 50, "")
     assert new() == {"farm": False, "bay": True, "ice": True}
     assert [line.split(":")[1] for line in made.lines] == [" bay", " ice"]
-    (tmp_path / "alerts.json").unlink()  # as if the update had been killed before
-    assert write_alerts(oldest | earlier | later, 50, "") == made
+    for content in ("[]", None):  # as if the update had been killed that was to tell of the earlier forecast
+        (tmp_path / "alerts.json").unlink()
+        if content:
+            (tmp_path / "alerts.json").write_text(content)
+        told = write_alerts(oldest | earlier | later, 50, "").lines
+        assert [line.split(":")[1] for line in told] == [" farm", " bay", " ice"]
+        assert new() == {"farm": False, "bay": True, "ice": True}
     write_alerts(oldest | later, 50, "")
     assert new() == {"farm": True, "bay": True, "ice": True}
     write_alerts(oldest | earlier | later, 45, "")

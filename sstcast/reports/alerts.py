@@ -42,8 +42,8 @@ def write_alerts(issued: Mapping[dt.date, Path], per_cent: int | None, remedy: s
 
     An alert is a place whose probability of a heatwave with a day in the forecast is at least `per_cent`. It is
     new if the newest earlier forecast has none of the same name and outline. Without a number there are no alerts,
-    and their file goes. Only a call that changes the file has lines, one for each new alert, and one on how many
-    such warnings were right, if the run has scores of events.
+    and their file goes. Only a call that changes the file has lines, one for each alert that is new or that the
+    file lacks, as after a kill, and one on how many such warnings were right, if the run has scores of events.
 
     Raises SSTCastError, ending in `remedy`, if one of the two forecasts is not as it was issued, or if a file of
     this name does not hold alerts.
@@ -76,7 +76,9 @@ def write_alerts(issued: Mapping[dt.date, Path], per_cent: int | None, remedy: s
     part = f"{counted(undefined, 'place')} {have} no event defined" if undefined else ""
     if held == alerts:
         return Alerts(part=part)
-    lines = [_line(alert, place, horizon) for alert, place in zip(alerts, found, strict=True) if alert["new"]]
+    told = {alert.get("place") for alert in held or ()}
+    to_tell = [alert["new"] or alert["place"] not in told for alert in alerts]
+    lines = [_line(alert, place, horizon) for alert, place, of in zip(alerts, found, to_tell, strict=True) if of]
     lines += filter(None, [_worth(issued[newest], per_cent)] if lines else [])
     with atomic(file) as temporary:
         temporary.write_text(json.dumps(alerts, indent=1) + "\n")

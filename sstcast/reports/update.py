@@ -131,7 +131,11 @@ def update(
         check_intact(newest, AS_ISSUED)
         is_first = not page.exists()
         _, page_is_new = write_forecast_page(newest, page, largest=largest, verified=scores)
-        alerts = write_alerts(files, keep_alert(run, alert), AS_ISSUED)
+        lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
+        if new:
+            lines += [told_of_stores(run, rule.most)] if rule.most > run.config.data.gaps else []
+            lines += lines_of_places(open_forecast(issued).isel(init_time=-1), table_beside(issued))
+        alerts = write_alerts(files, keep_alert(run, alert), AS_ISSUED)  # last, as they are told once
     down = report.down if report else ""
     file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
     file_names += [ALERTS_FILE] * alerts.changed
@@ -148,10 +152,6 @@ def update(
     ]
     if is_first and scores_of(newest, open_forecast(newest)) is None:
         parts.append(f"`sstcast evaluate {run.folder}`, run once, lets the page say how good its forecasts are")
-    lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
-    if new:
-        lines += [told_of_stores(run, rule.most)] if rule.most > run.config.data.gaps else []
-        lines += lines_of_places(open_forecast(issued).isel(init_time=-1), table_beside(issued))
     lines += alerts.lines
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%MZ")
     line = f"{now} {run.folder}: {'; '.join(filter(None, parts))}"
