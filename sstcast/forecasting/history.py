@@ -199,10 +199,11 @@ class RegionStatistics:
 
 
 def recognised(history: xr.DataArray) -> xr.DataArray:
-    """Return a field that a caller gave as `sst(time, lat, lon)` in degC, with times at 00:00.
+    """Return a field that a caller gave as `sst(time, lat, lon)` in degC, with ascending times at 00:00.
 
     Axes and units are recognised in the same way as in a file, and several values a day are averaged to days. A
-    day is preliminary, and filled, as much as any of them. Raises SSTCastError if they are not recognised.
+    day is preliminary, and filled, as much as any of them. Raises SSTCastError if they are not recognised, or a
+    time is there twice.
     """
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
@@ -226,25 +227,27 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
                 "history: an array does not hold the bounds of its time, so its days are those of the labels; if "
                 "these are the ends of the days, subtract a day from them"
             )
+    if days.has_duplicates:
+        raise SSTCastError(f"{HISTORY}: has {days[days.duplicated()][0]:%Y-%m-%d} twice; keep one value")
     field = field.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
-    return field.assign_coords({name: ("time", values) for name, values in told.items()})
+    return field.assign_coords({name: ("time", values) for name, values in told.items()}).sortby("time")
 
 
 def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
-    """Return the last `count` days of `sst(time, lat, lon)` in degC, in memory.
+    """Return the last `count` days of `sst(time, lat, lon)` in degC with ascending times, in memory.
 
     Up to `most` days are returned if those before are consecutive and have the same land. Raises SSTCastError if a
-    day is missing, or values are not temperatures of the sea.
+    day is missing, values are not temperatures of the sea, or two consecutive days differ implausibly.
     """
     days = field.indexes["time"]
     if len(days) < count:
         raise SSTCastError(f"history: holds {len(days)} days; the run needs the last {count}; give more")
     field, days = field[-max(count, most) :].load(), days[-max(count, most) :]
-    expected_days = pd.date_range(end=days[-1], periods=count)
-    if not days[-count:].equals(expected_days):
-        missing_days = expected_days.difference(days[-count:])
-        problem = f"{missing_days[-1]:%Y-%m-%d} is missing" if len(missing_days) else "they are not in order"
-        raise SSTCastError(f"history: its last {count} days must be consecutive, but {problem}")
+    missing_days = pd.date_range(end=days[-1], periods=count).difference(days)
+    if len(missing_days):
+        raise SSTCastError(
+            f"history: its last {count} days must be consecutive, but {missing_days[-1]:%Y-%m-%d} is missing"
+        )
     land, size = field.isnull().values, count
     while size < len(days) and days[-size - 1] == days[-size] - ONE_DAY and (land[-size - 1] == land[-1]).all():
         size += 1
@@ -252,6 +255,7 @@ def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataA
     low, high = float(field.min()), float(field.max())
     if not PLAUSIBLE[0] <= low <= high <= PLAUSIBLE[1]:  # also false if all values are NaN
         raise SSTCastError(f"history: values from {low:g} to {high:g} are not sea surface temperatures in degC")
+    check_changes(field.values, field["time"].values, HISTORY)
     return field
 
 

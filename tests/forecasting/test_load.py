@@ -55,6 +55,9 @@ WELCOME: dict[str, Change] = {
         .transpose("lon", "time", "lat")
         .chunk(time=7)
     ),
+    "in no order": lambda h: h.isel(time=np.random.default_rng(0).permutation(30)),
+    "dates as texts": lambda h: h.assign_coords(time=h["time"].dt.strftime("%Y-%m-%d").values),
+    "dates of a calendar": lambda h: h.convert_calendar("standard", use_cftime=True),
 }
 
 
@@ -73,9 +76,9 @@ def of_leads(forecast: xr.Dataset) -> xr.Dataset:
 
 def test_only_the_last_days_count(run: LoadedRun, history: xr.DataArray, expected: xr.Dataset) -> None:
     older = history.copy()
-    older[:-10] += 3
+    older[:-10] += 2
     same(of_leads(run.forecast(older)), of_leads(expected))
-    older[-10] += 3
+    older[-10] += 2
     assert float(abs(run.forecast(older)["sst"] - expected["sst"]).max()) > 1e-3
 
 
@@ -85,10 +88,15 @@ def without(history: xr.DataArray, *cell: int | slice) -> xr.DataArray:
     return holed
 
 
+def jumping(history: xr.DataArray) -> xr.DataArray:
+    return history.where(history["time"] < history["time"][-1], history + 12)
+
+
 REFUSED: dict[str, tuple[Change, str]] = {
     "nine days": (lambda h: h[-9:], "history: holds 9 days; the run needs the last 10"),
     "a gap": (lambda h: h.isel(time=[*range(20), *range(22, 30)]), "2004-12-23 is missing"),
-    "disorder": (lambda h: h.isel(time=[*range(28), 29, 28]), "must be consecutive"),
+    "a day twice": (lambda h: h.isel(time=[*range(30), 27]), "history: has 2004-12-29 twice; keep one value"),
+    "a jump": (jumping, "history: 2004-12-30 and 2004-12-31 differ by 1"),
     "an hole in one day": (
         lambda h: without(h, -4, 5, 5),
         "1 day without values at ocean cells, the first 2004-12-28",
