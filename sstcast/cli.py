@@ -155,13 +155,19 @@ def explain(error: BaseException) -> tuple[int, str]:
 
 
 def verb(
-    name: str, heading: str, argument: str = "", several: bool = False, has_tables: bool = False
+    name: str,
+    heading: str,
+    argument: str = "",
+    several: bool = False,
+    has_tables: bool = False,
+    tell: Callable[[Any], None] | None = None,
 ) -> Callable[[Printer], Printer]:
     """Turn the function of `sstcast` called `name` into a command. Its docstring begins with the command's help.
 
     The decorated function prints the result, from the result and the arguments that the user gave. `argument`
     names the positional argument. With `several`, the user may give it several times, and the function is called
-    for each. The option `--tables` of commands that have one is an argument of the decorated function alone.
+    for each. The option `--tables` of commands that have one is an argument of the decorated function alone, and
+    `tell` one of the function of `sstcast`.
     """
 
     def register(show: Printer) -> Printer:
@@ -170,12 +176,13 @@ def verb(
         def command(**arguments: Any) -> None:
             arguments = {key: value for key, value in arguments.items() if value is not None}
             printed = {"tables": arguments.pop("tables")} if has_tables else {}
+            told = {} if tell is None else {"tell": tell}
             for call in (
                 [arguments | {argument: item} for item in arguments[argument]]
                 if argument and several
                 else [arguments]
             ):
-                show(function(**call), call | printed)
+                show(function(**call, **told), call | printed)
 
         parameters = [*_parameters(function, argument, several), *([TABLES] if has_tables else [])]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -191,7 +198,7 @@ def _parameters(function: Callable[..., Any], argument: str, several: bool) -> I
     """Yield the parameters of a command as Typer reads them."""
     texts = _explained(function)
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.annotation.startswith(("xr.", "Mapping[")):  # only Python has objects
+        if parameter.annotation.startswith(("xr.", "Mapping[", "Callable[")):  # only Python has these
             continue
         is_list = parameter.annotation.startswith("Sequence[") or (several and name == argument)
         type_name = parameter.annotation.removeprefix("Sequence[").split(" | ")[0].rstrip("]")
@@ -345,9 +352,13 @@ def _forecast(result: Result[Any], _: Arguments) -> None:
 verb("page", "Forecast", "forecast")(_file)
 
 
-@verb("update", "Forecast", "run")
-def _updated(update: Update, _: Arguments) -> None:
+def _tell_update(update: Update) -> None:
     show(update.line, *update.lines)
+    sys.stdout.flush()  # before it counts as told
+
+
+@verb("update", "Forecast", "run", tell=_tell_update)
+def _updated(update: Update, _: Arguments) -> None:
     raise typer.Exit(update.code)
 
 

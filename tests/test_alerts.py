@@ -14,7 +14,7 @@ from refusals import refused
 
 from sstcast.places.places import OUTLINES, Place, Places
 from sstcast.reports import alerts
-from sstcast.reports.alerts import write_alerts
+from sstcast.reports.alerts import Alerts, alerts_to_tell
 
 FIRST, SECOND = dt.date(2020, 1, 10), dt.date(2020, 1, 12)
 PLACES = {
@@ -50,6 +50,11 @@ def issue(folder: Path, day: dt.date, chances: dict[str, float], **outlines: Any
     return {day: file}
 
 
+def write_alerts(*arguments: Any) -> Alerts:
+    with alerts_to_tell(*arguments) as found:
+        return found
+
+
 def test_alerts_are_the_places_at_or_above_the_probability(tmp_path: Path) -> None:
     issued = issue(tmp_path, FIRST, {"farm": 0.92, "bay": 0.35})
     made = write_alerts(issued, 35, "")
@@ -80,11 +85,21 @@ def test_new_is_what_the_newest_earlier_forecast_did_not_have(tmp_path: Path) ->
     def new() -> dict[str, bool]:
         return {alert["place"]: alert["new"] for alert in json.loads((tmp_path / "alerts.json").read_text())}
 
-    made = write_alerts(oldest | earlier | later, 50, "")
+    write_alerts(oldest | earlier, 50, "")
+    before = (tmp_path / "alerts.json").read_text()
+    with pytest.raises(KeyboardInterrupt), alerts_to_tell(oldest | earlier | later, 50, "") as made:
+        raise KeyboardInterrupt  # before they were told
+    assert (tmp_path / "alerts.json").read_text() == before
+    assert write_alerts(oldest | earlier | later, 50, "") == made
     assert new() == {"farm": False, "bay": True, "ice": True}
     assert [line.split(":")[1] for line in made.lines] == [" bay", " ice"]
-    (tmp_path / "alerts.json").unlink()  # as if the update had been killed before
-    assert write_alerts(oldest | earlier | later, 50, "") == made
+    for content in ("[]", None):  # as if the update had been killed that was to tell of the earlier forecast
+        (tmp_path / "alerts.json").unlink()
+        if content:
+            (tmp_path / "alerts.json").write_text(content)
+        told = write_alerts(oldest | earlier | later, 50, "").lines
+        assert [line.split(":")[1] for line in told] == [" farm", " bay", " ice"]
+        assert new() == {"farm": False, "bay": True, "ice": True}
     write_alerts(oldest | later, 50, "")
     assert new() == {"farm": True, "bay": True, "ice": True}
     write_alerts(oldest | earlier | later, 45, "")

@@ -53,7 +53,7 @@ def test_every_option_of_a_command_is_an_argument_of_its_function() -> None:
         if name in ONLY_PRINTED:
             continue
         arguments = inspect.signature(getattr(sstcast, name)).parameters
-        objects = ("xr.", "Mapping[str, xr.")
+        objects = ("xr.", "Mapping[str, xr.", "Callable[")
         only_python = {key for key, argument in arguments.items() if str(argument.annotation).startswith(objects)}
         options = [option for option in command.params if option.name != "tables"]  # decides only what is printed
         assert {option.name for option in options} == arguments.keys() - only_python

@@ -20,9 +20,10 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.place_periods import table_beside
+from sstcast.forecasting.places_told import lines_of_places
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.page import write_forecast_page
-from sstcast.reports.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
+from sstcast.reports.update import MADE, NOTHING_NEW, SOURCE_DOWN, Update, update
 from sstcast.runs import Run
 from sstcast.sources import remote
 from sstcast.sources.noaa import Aws, Ncei
@@ -46,6 +47,10 @@ def farm(tmp_path: Path) -> Path:
     path = tmp_path / "farm.csv"
     path.write_text("name,lat,lon\nfarm,-10.3,171.3\n")
     return path
+
+
+def killed(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
 
 def names(run: Run) -> set[str]:
@@ -142,6 +147,40 @@ def test_a_forecast_that_was_edited_after_it_was_issued_is_not_verified(run: Run
     assert update(run.folder).code == NOTHING_NEW
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda sst: sst + 273.15, r"degC on 2004-12-31 at lat .* SST lies in -5..50"),
+        (lambda sst: sst + 12, r"2004-12-30 and 2004-12-31 differ by 12.0 degC"),
+        (
+            lambda sst: sst.where((sst["lat"] < -10.2) | (sst["lon"] > 170.2), 99),
+            r"99 degC on 2004-12-31 at lat -10.125, lon 170.125; SST lies in -5..50",
+        ),
+    ],
+    ids=["kelvin", "a jump", "a cell"],
+)
+def test_an_implausible_day_verifies_no_forecast(
+    run_yaml: Path, tmp_path: Path, change: Callable[[xr.DataArray], xr.DataArray], words: str
+) -> None:
+    """Also if the forecast from it has been issued: a provider may revise a day for the worse."""
+    ocean, source = make_sst(), tmp_path / "sst.nc"
+    ocean.to_netcdf(source)
+    run = make_run(load_config(run_yaml, [f"data.source={source}", "data.splits.test=[2004-01-01, 2004-11-30]"]))
+    prepare(run.config.data)
+    for day in ("2004-12-28", "latest"):
+        update(run.folder, day)
+    table = (run.folder / "forecasts/verification.csv").read_text()
+    ocean["sst"][-1:] = change(ocean["sst"][-1:])
+    source.unlink()
+    ocean.to_netcdf(source)
+    for day in ("latest", "2004-12-27"):
+        with pytest.raises(SSTCastError, match=words):
+            update(run.folder, day)
+    with pytest.raises(SSTCastError, match=words):  # as of all that reads the file
+        forecast(run.folder, out=tmp_path / "new.nc")
+    assert (run.folder / "forecasts/verification.csv").read_text() == table
+
+
 def test_only_what_is_not_there_is_made(run: Run, command: Callable[..., tuple[int, str, str]]) -> None:
     html, both = run.folder / "forecasts/latest.html", "made forecast-2004-12-31.nc, latest.html"
     for code, words in ((MADE, both), (NOTHING_NEW, "nothing new"), (MADE, ": made latest.html")):
@@ -173,7 +212,7 @@ def test_a_kill_after_the_forecast_leaves_its_table_and_what_the_run_keeps(
 ) -> None:
     """Of `update` and `forecast`; as without a kill."""
 
-    def killed(*arguments: Any, **options: Any) -> None:
+    def written_then_killed(*arguments: Any, **options: Any) -> None:
         write(*arguments, **options)
         raise KeyboardInterrupt
 
@@ -185,11 +224,62 @@ def test_a_kill_after_the_forecast_leaves_its_table_and_what_the_run_keeps(
         for file in kept:
             file.unlink()
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr("sstcast.forecasting.forecast.write", killed)
+            patch.setattr("sstcast.forecasting.forecast.write", written_then_killed)
             make(run.folder, "2004-12-20", **given)
         table = run.folder / place / "forecast-2004-12-20-places.csv"
         assert table.read_text() == table_beside(whole).read_text()
         assert [file.read_text() for file in kept] == contents
+
+
+def test_what_was_made_but_not_told_is_told_once_again(
+    run: Run, farm: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    """After a kill wherever files are made, and just before the lines are printed."""
+    stages = [f"sstcast.reports.update.{name}" for name in ("_verify", "write_forecast_page", "keep_alert")]
+    options: list[object] = ["--places", farm, "--alert", 5]
+    for number, stage in enumerate([*stages, "sstcast.cli.show"]):
+        day = f"2004-03-{10 + number}"
+        with monkeypatch.context() as patch:
+            patch.setattr(stage, killed)
+            code, out, _ = command("update", run.folder, "--date", day, *options)
+            assert (code, out) == (130, "")
+        code, out, _ = command("update", run.folder, "--date", day, *options)
+        with xr.open_dataset(run.folder / f"forecasts/forecast-{day}.nc", engine="netcdf4") as opened:
+            forecast = opened.isel(init_time=0).load()
+        assert forecast["place_event_probability"] >= 0.05
+        lines = out.splitlines()
+        assert code == MADE
+        assert f": made forecast-{day}.nc, " in lines[0]
+        assert lines[1:2] == lines_of_places(forecast, run.folder)
+        alerts = [line for line in lines if line.startswith("alert: farm: ")]
+        assert len(alerts) == (number == 0)  # on the other days it is not new
+        code, out, _ = command("update", run.folder, "--date", day)
+        assert (code, out.count("\n")) == (NOTHING_NEW, 1)
+        options = []
+
+
+def test_alerts_are_told_before_their_file_is_written(run: Run, farm: Path) -> None:
+    file = run.folder / "forecasts/alerts.json"
+    told = []
+
+    def tell(done: Update) -> None:
+        told.append((done, file.exists()))
+        if len(told) == 1:
+            raise KeyboardInterrupt
+
+    asked = {"places": read_places(farm), "alert": 5}
+    with pytest.raises(KeyboardInterrupt):
+        update(run.folder, "2004-03-10", tell=tell, **asked)
+    done = update(run.folder, "2004-03-10", tell=tell)
+    assert [exists for _, exists in told] == [False, False]
+    assert file.exists()
+    first, again = (of for of, _ in told)
+    assert done is again
+    assert (again.code, again.lines) == (MADE, first.lines)
+    assert any(line.startswith("alert: farm: ") for line in again.lines)
+    assert "made forecast-2004-03-10.nc, alerts.json" in again.line
+    after = update(run.folder, "2004-03-10")
+    assert (after.code, after.lines) == (NOTHING_NEW, ())
 
 
 def test_files_of_others_are_left_alone(run: Run) -> None:

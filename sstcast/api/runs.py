@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -317,6 +317,7 @@ def update(
     below: str | float | Sequence[float] | None = None,
     gaps: int | None = None,
     alert: str | int | None = None,
+    tell: Callable[[Update], object] | None = None,
 ) -> Update:
     """Fetch new days, forecast, write the page, verify old forecasts. Exit codes: 3 nothing new, 4 days wait.
 
@@ -333,6 +334,8 @@ def update(
             stays with the run until another is given, 0 for none.
         alert: from which probability of a marine heatwave in the newest forecast a place is an alert, in per cent:
             5, 10, 15 and so on to 95. It stays with the places until another is given, or `none`.
+        tell: what to do with the result, for instance send its lines, before they count as told. An update that is
+            killed or fails earlier has them again when it is repeated.
 
     Returns:
         A `line` for the log, more `lines` of the places of a new forecast and of new alerts, the newest
@@ -357,4 +360,5 @@ def update(
         places=read_places(places),
         gaps=read_gaps(gaps),
         alert=read_alert(alert),
+        tell=tell,
     )

@@ -21,7 +21,7 @@ from sstcast.reading.fields import PLAUSIBLE, dates, find_field, steps_a_day, zo
 from sstcast.reading.gaps import CUT, GAP_COUNTS, GapRule, dates_in_words, filled_shares
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
 from sstcast.reading.hours import NO_SST, days_of_field
-from sstcast.reading.plausible import check_changes
+from sstcast.reading.plausible import check_changes, check_days
 from sstcast.reading.raw import day_ranges, is_final
 from sstcast.reading.reading import ALL_DAYS, open_region
 from sstcast.reading.valid_days import days_of, floored, joined, periods
@@ -78,7 +78,7 @@ def last_days(
         share = days["filled"] / days["sea"] if "sea" in days.coords else days["filled"]
         days = days.drop_vars(GAP_COUNTS, errors="ignore").assign_coords({FILLED_SHARE: share})
         _check_known(share, date, path)
-    check_changes(days.values, days["time"].values, path)
+    check_days(days, path)
     if (contents := source.contents()) is not None:
         # 0 marks a day that was filled in
         statuses = contents.dataset["status"].reindex(time=days["time"], fill_value=0)
@@ -228,7 +228,8 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
                 "these are the ends of the days, subtract a day from them"
             )
     if days.has_duplicates:
-        raise SSTCastError(f"{HISTORY}: has {days[days.duplicated()][0]:%Y-%m-%d} twice; keep one value")
+        twice = days[days.duplicated()][0]
+        raise SSTCastError(f"history: holds {twice:%Y-%m-%d} twice; keep one of the two")
     field = field.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
     return field.assign_coords({name: ("time", values) for name, values in told.items()}).sortby("time")
 

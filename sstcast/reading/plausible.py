@@ -30,10 +30,7 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
     land = ~ocean.values
 
     def block(values: Field, day: NDArray[np.datetime64]) -> Field:
-        low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
-        if low < COLDEST or high > WARMEST:
-            location = describe_first(sst, (values < COLDEST) | (values > WARMEST), day, values)
-            raise SSTCastError(f"{path}: {location}; {OUTSIDE}")
+        _check_range(values, day, sst, path)
         missing = np.isnan(values)
         if (missing != land).any():
             if (empty_ocean := missing & ~land).any():
@@ -54,6 +51,20 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
         return values
 
     return by_day(block, sst, before=1), ocean
+
+
+def check_days(sst: xr.DataArray, path: Path) -> None:
+    """Raise SSTCastError if `sst(time, lat, lon)`, in memory, is no SST, or changes implausibly in a day."""
+    days = sst["time"].values
+    _check_range(sst.values, days, sst, path)
+    check_changes(sst.values, days, path)
+
+
+def _check_range(values: Field, day: NDArray[np.datetime64], sst: xr.DataArray, path: Path) -> None:
+    low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
+    if low < COLDEST or high > WARMEST:
+        location = describe_first(sst, (values < COLDEST) | (values > WARMEST), day, values)
+        raise SSTCastError(f"{path}: {location}; {OUTSIDE}")
 
 
 def first_whole_day(sst: xr.DataArray, ocean: xr.DataArray) -> str:

@@ -1,12 +1,13 @@
 """Alerts of `update`: the places whose probability of a heatwave in the newest forecast reaches what a user names.
 
-They are computed from the issued forecasts alone, so that a repeated update finds the same.
+They are computed from the issued forecasts alone, so that a repeated update finds the same. Their file is written
+after they were told: what it lacks is told again.
 """
 
 import datetime as dt
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,13 +38,15 @@ class Alerts(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
-def write_alerts(issued: Mapping[dt.date, Path], per_cent: int | None, remedy: str) -> Alerts:
-    """Write the alerts of the newest of the `issued` forecasts, by date, to alerts.json beside it.
+@contextmanager
+def alerts_to_tell(issued: Mapping[dt.date, Path], per_cent: int | None, remedy: str) -> Iterator[Alerts]:
+    """Yield the alerts of the newest of the `issued` forecasts, by date, then write them to alerts.json beside it.
 
     An alert is a place whose probability of a heatwave with a day in the forecast is at least `per_cent`. It is
     new if the newest earlier forecast has none of the same name and outline. Without a number there are no alerts,
-    and their file goes. Only a call that changes the file has lines, one for each new alert, and one on how many
-    such warnings were right, if the run has scores of events.
+    and their file goes. Only a call that changes the file has lines, one for each alert that is new or that the
+    file lacks, and one on how many such warnings were right, if the run has scores of events. After an error in
+    the `with` block, the file is as before.
 
     Raises SSTCastError, ending in `remedy`, if one of the two forecasts is not as it was issued, or if a file of
     this name does not hold alerts.
@@ -54,7 +57,8 @@ def write_alerts(issued: Mapping[dt.date, Path], per_cent: int | None, remedy: s
     if per_cent is None:
         if held is not None:
             file.unlink()
-        return Alerts()
+        yield Alerts()
+        return
     if held is None and is_kept(file):
         raise SSTCastError(f"{file}: exists and does not hold alerts; rename it")
     before = _above(issued[earlier[0]], per_cent, remedy) if earlier else []
@@ -75,12 +79,18 @@ def write_alerts(issued: Mapping[dt.date, Path], per_cent: int | None, remedy: s
     have = "has" if undefined == 1 else "have"
     part = f"{counted(undefined, 'place')} {have} no event defined" if undefined else ""
     if held == alerts:
-        return Alerts(part=part)
-    lines = [_line(alert, place, horizon) for alert, place in zip(alerts, found, strict=True) if alert["new"]]
+        yield Alerts(part=part)
+        return
+    told = {alert.get("place") for alert in held or ()}  # without those of an update that was killed
+    lines = [
+        _line(alert, place, horizon)
+        for alert, place in zip(alerts, found, strict=True)
+        if alert["new"] or place.name not in told
+    ]
     lines += filter(None, [_worth(issued[newest], per_cent)] if lines else [])
+    yield Alerts(True, part, tuple(lines))
     with atomic(file) as temporary:
         temporary.write_text(json.dumps(alerts, indent=1) + "\n")
-    return Alerts(True, part, tuple(lines))
 
 
 def _held(file: Path) -> list[dict[str, Any]] | None:

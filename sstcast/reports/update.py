@@ -1,7 +1,7 @@
 """The command `update`: fetches new days, forecasts, writes the page, and verifies earlier forecasts."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,9 +36,10 @@ from sstcast.names import ONE_DAY
 from sstcast.ocean.filled_days import may_begin
 from sstcast.places.places import Places
 from sstcast.reading.gaps import CUT, GapRule
+from sstcast.reading.plausible import check_days
 from sstcast.reading.reading import open_region
 from sstcast.reports.alerts import FILE as ALERTS_FILE
-from sstcast.reports.alerts import write_alerts
+from sstcast.reports.alerts import alerts_to_tell
 from sstcast.reports.how_good import scores_of
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
@@ -79,6 +80,7 @@ def update(
     below: tuple[float, ...] | None = None,
     gaps: int | None = None,
     alert: int | None = None,
+    tell: Callable[[Update], object] | None = None,
 ) -> Update:
     """Fetch new days, forecast from the last day (or from `date`), and write the page and the verification.
 
@@ -88,7 +90,8 @@ def update(
     interruption does only what is left. `places`, the temperatures `above` and `below`, and the `gaps` that are
     filled are those of the next forecasts (see `run_places`, `run_temperatures` and `run_gaps`). `alert` is the
     probability, in per cent, from which a place of the newest forecast is an alert from now on, 0 for none (see
-    `alerts`).
+    `alerts`). `tell` is called with the result before it counts as told: an update that is killed or fails earlier
+    tells of its forecast and alerts when it is repeated.
 
     If the source lacks days that cannot be filled, the last day is the one before them, and the code is 4 as long
     as later days wait.
@@ -106,9 +109,12 @@ def update(
             last: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()
             cut = "" if day is not None and day > last else sst.attrs.get(CUT, "")
         issued = forecast_folder / f"forecast-{day or last}.nc"
-        new, places_before = not issued.exists(), content_of_copy(run.places, PLACES_REMEDY)
+        untold = issued.with_name(f".{issued.name}.untold")  # is there until a new forecast was told of
+        places_before = content_of_copy(run.places, PLACES_REMEDY)
         later = []  # what was given and begins with the next forecast
-        if new:
+        if not issued.exists():
+            with atomic(untold) as temporary:
+                temporary.touch()
             forecast(run.folder, str(day or last), issued, above=above, below=below, places=places, gaps=gaps)
         else:
             check_made_from(issued, run.config.data, AS_ISSUED, own=run)
@@ -124,37 +130,44 @@ def update(
                 differ = any(list(of) != held.get(side, []) for side, of in temperatures._asdict().items())
                 later += ["temperatures"] if differ else []
             keep_gaps(run, rule.most)
+        new = untold.exists()
         verified, scores = _verify(run, forecast_folder, last, rule)
         page = forecast_folder / "latest.html"
         newest = max((files := forecasts_in(forecast_folder)).items())[1]
         check_intact(newest, AS_ISSUED)
         is_first = not page.exists()
         _, page_is_new = write_forecast_page(newest, page, largest=largest, verified=scores)
-        alerts = write_alerts(files, keep_alert(run, alert), AS_ISSUED)
-    down = report.down if report else ""
-    file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
-    file_names += [ALERTS_FILE] * alerts.changed
-    code = SOURCE_DOWN if down or cut else MADE if file_names else NOTHING_NEW
-    parts = [
-        f"made {', '.join(file_names)}" if file_names else "nothing new",
-        *([f"{filled} filled"] if new and (filled := open_forecast(issued).attrs.get(FILLED)) else []),
-        *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
-        *(f"its {what} begin with the next forecast" for what in later),
-        *([f"source down ({down}), made from days up to {last}"] if down else []),
-        *([told_of_cut(last, cut)] if cut else []),
-        alerts.part,
-        "" if scores.empty else _in_words(scores),
-    ]
-    if is_first and scores_of(newest, open_forecast(newest)) is None:
-        parts.append(f"`sstcast evaluate {run.folder}`, run once, lets the page say how good its forecasts are")
-    lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
-    if new:
-        lines += [told_of_stores(run, rule.most)] if rule.most > run.config.data.gaps else []
-        lines += lines_of_places(open_forecast(issued).isel(init_time=-1), table_beside(issued))
-    lines += alerts.lines
-    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%MZ")
-    line = f"{now} {run.folder}: {'; '.join(filter(None, parts))}"
-    return Update(code, line, newest, tuple(filter(None, lines)))
+        with alerts_to_tell(files, keep_alert(run, alert), AS_ISSUED) as alerts:
+            down = report.down if report else ""
+            file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
+            file_names += [ALERTS_FILE] * alerts.changed
+            code = SOURCE_DOWN if down or cut else MADE if file_names else NOTHING_NEW
+            parts = [
+                f"made {', '.join(file_names)}" if file_names else "nothing new",
+                *([f"{filled} filled"] if new and (filled := open_forecast(issued).attrs.get(FILLED)) else []),
+                *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
+                *(f"its {what} begin with the next forecast" for what in later),
+                *([f"source down ({down}), made from days up to {last}"] if down else []),
+                *([told_of_cut(last, cut)] if cut else []),
+                alerts.part,
+                "" if scores.empty else _in_words(scores),
+            ]
+            if is_first and scores_of(newest, open_forecast(newest)) is None:
+                parts.append(
+                    f"`sstcast evaluate {run.folder}`, run once, lets the page say how good its forecasts are"
+                )
+            lines = [told_of_places(run, places_before, content_of_copy(run.places, PLACES_REMEDY))]
+            if new:
+                lines += [told_of_stores(run, rule.most)] if rule.most > run.config.data.gaps else []
+                lines += lines_of_places(open_forecast(issued).isel(init_time=-1), table_beside(issued))
+            lines += alerts.lines
+            now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%MZ")
+            line = f"{now} {run.folder}: {'; '.join(filter(None, parts))}"
+            done = Update(code, line, newest, tuple(filter(None, lines)))
+            if tell is not None:
+                tell(done)
+        untold.unlink(missing_ok=True)
+    return done
 
 
 def _verify(run: Run, folder: Path, last: dt.date, rule: GapRule) -> tuple[bool, pd.DataFrame]:
@@ -166,6 +179,7 @@ def _verify(run: Run, folder: Path, last: dt.date, rule: GapRule) -> tuple[bool,
     prepared = stores_for(run, OWN, last)
     with open_region(prepared.data, rule=rule) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
+        check_days(days, prepared.data.path)
         if rule.most > prepared.data.gaps:  # days that a forecast alone fills are no observations
             days = days[may_begin((days["filled"] / days["sea"]).values)]
         scores = verify_issued(files, RegionStatistics(prepared).on_grid(days).compute())

@@ -46,7 +46,21 @@ DISK_FULL = "no space left on the disk; free some and re-run the command"
 NOTED = (".zarr", ".nc", ".json")
 MAX_HEADER_BYTES = 2**12  # of a CSV, that tell whose it is
 FILES = (  # endings of files, which are no folders
-    *(".csv", ".geojson", ".html", ".json", ".lock", ".nc", ".note", ".npz", ".png", ".pt", ".txt", ".yaml"),
+    *(
+        ".csv",
+        ".geojson",
+        ".html",
+        ".json",
+        ".lock",
+        ".nc",
+        ".note",
+        ".npz",
+        ".png",
+        ".pt",
+        ".txt",
+        ".untold",
+        ".yaml",
+    ),
 )
 
 
