@@ -147,8 +147,12 @@ def test_a_forecast_that_was_edited_after_it_was_issued_is_not_verified(run: Run
     [
         (lambda sst: sst + 273.15, r"degC on 2004-12-31 at lat .* SST lies in -5..50"),
         (lambda sst: sst + 12, r"2004-12-30 and 2004-12-31 differ by 12.0 degC"),
+        (
+            lambda sst: sst.where((sst["lat"] < -10.2) | (sst["lon"] > 170.2), 99),
+            r"99 degC on 2004-12-31 at lat -10.125, lon 170.125; SST lies in -5..50",
+        ),
     ],
-    ids=["kelvin", "a jump"],
+    ids=["kelvin", "a jump", "a cell"],
 )
 def test_an_implausible_day_verifies_no_forecast(
     run_yaml: Path, tmp_path: Path, change: Callable[[xr.DataArray], xr.DataArray], words: str
@@ -167,6 +171,8 @@ def test_an_implausible_day_verifies_no_forecast(
     for day in ("latest", "2004-12-27"):
         with pytest.raises(SSTCastError, match=words):
             update(run.folder, day)
+    with pytest.raises(SSTCastError, match=words):  # as of all that reads the file
+        forecast(run.folder, out=tmp_path / "new.nc")
     assert (run.folder / "forecasts/verification.csv").read_text() == table
 
 

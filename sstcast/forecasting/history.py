@@ -21,7 +21,7 @@ from sstcast.reading.fields import PLAUSIBLE, dates, find_field, steps_a_day, zo
 from sstcast.reading.gaps import CUT, GAP_COUNTS, GapRule, dates_in_words, filled_shares
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
 from sstcast.reading.hours import NO_SST, days_of_field
-from sstcast.reading.plausible import check_changes
+from sstcast.reading.plausible import check_changes, check_days
 from sstcast.reading.raw import day_ranges, is_final
 from sstcast.reading.reading import ALL_DAYS, open_region
 from sstcast.reading.valid_days import days_of, floored, joined, periods
@@ -78,7 +78,7 @@ def last_days(
         share = days["filled"] / days["sea"] if "sea" in days.coords else days["filled"]
         days = days.drop_vars(GAP_COUNTS, errors="ignore").assign_coords({FILLED_SHARE: share})
         _check_known(share, date, path)
-    check_changes(days.values, days["time"].values, path)
+    check_days(days, path)
     if (contents := source.contents()) is not None:
         # 0 marks a day that was filled in
         statuses = contents.dataset["status"].reindex(time=days["time"], fill_value=0)
@@ -199,10 +199,11 @@ class RegionStatistics:
 
 
 def recognised(history: xr.DataArray) -> xr.DataArray:
-    """Return a field that a caller gave as `sst(time, lat, lon)` in degC, with times at 00:00.
+    """Return a field that a caller gave as `sst(time, lat, lon)` in degC, with ascending times at 00:00.
 
     Axes and units are recognised in the same way as in a file, and several values a day are averaged to days. A
-    day is preliminary, and filled, as much as any of them. Raises SSTCastError if they are not recognised.
+    day is preliminary, and filled, as much as any of them. Raises SSTCastError if they are not recognised, or a
+    time is there twice.
     """
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
@@ -226,29 +227,28 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
                 "history: an array does not hold the bounds of its time, so its days are those of the labels; if "
                 "these are the ends of the days, subtract a day from them"
             )
-    field = field.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
-    return field.assign_coords({name: ("time", values) for name, values in told.items()})
-
-
-def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
-    """Return the last `count` days of `sst(time, lat, lon)` in degC, in memory.
-
-    Up to `most` days are returned if those before are consecutive and have the same land. Raises SSTCastError if a
-    day is missing, or values are not temperatures of the sea.
-    """
-    field = field.sortby("time")
-    days = field.indexes["time"]
     if days.has_duplicates:
         twice = days[days.duplicated()][0]
         raise SSTCastError(f"history: holds {twice:%Y-%m-%d} twice; keep one of the two")
+    field = field.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
+    return field.assign_coords({name: ("time", values) for name, values in told.items()}).sortby("time")
+
+
+def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
+    """Return the last `count` days of `sst(time, lat, lon)` in degC with ascending times, in memory.
+
+    Up to `most` days are returned if those before are consecutive and have the same land. Raises SSTCastError if a
+    day is missing, values are not temperatures of the sea, or two consecutive days differ implausibly.
+    """
+    days = field.indexes["time"]
     if len(days) < count:
         raise SSTCastError(f"history: holds {len(days)} days; the run needs the last {count}; give more")
     field, days = field[-max(count, most) :].load(), days[-max(count, most) :]
-    expected_days = pd.date_range(end=days[-1], periods=count)
-    if not days[-count:].equals(expected_days):
-        missing_days = expected_days.difference(days[-count:])
-        problem = f"{missing_days[-1]:%Y-%m-%d} is missing" if len(missing_days) else "they are not in order"
-        raise SSTCastError(f"history: its last {count} days must be consecutive, but {problem}")
+    missing_days = pd.date_range(end=days[-1], periods=count).difference(days)
+    if len(missing_days):
+        raise SSTCastError(
+            f"history: its last {count} days must be consecutive, but {missing_days[-1]:%Y-%m-%d} is missing"
+        )
     land, size = field.isnull().values, count
     while size < len(days) and days[-size - 1] == days[-size] - ONE_DAY and (land[-size - 1] == land[-1]).all():
         size += 1

@@ -63,7 +63,7 @@ def series_of(source: FieldSource) -> xr.DataArray | None:
         rows = _of_column(source, read, name)
         if "platform" in rows and (unnamed := rows["platform"].isna() & rows["sst"].notna()).any():
             raise SSTCastError(
-                f"{path}: {counted(int(unnamed.sum()), 'value')} of {name} have no name of a place, the first of "
+                f"{path}: no name of a place for {counted(int(unnamed.sum()), 'value')} of {name}, the first of "
                 f"{rows['time'][unnamed].iloc[0]:%Y-%m-%d}; name it, or leave the rows out"
             )
         place = rows["platform"].astype(str) if "platform" in rows else pd.Series("", rows.index)
@@ -292,7 +292,7 @@ def _of_column(source: FieldSource, read: _Series, name: str) -> pd.DataFrame:
         flagged = ~table["quality"].isin(columns.good) & table["sst"].notna()
         table["sst"] = table["sst"].where(~flagged)
         if flagged.any():
-            LOG.info(f"{path}: {counted(int(flagged.sum()), 'value')} of {name} flagged as not good are left out")
+            LOG.info(f"{path}: left out: {counted(int(flagged.sum()), 'value')} of {name} flagged as not good")
     units = source.units or str(columns.attributes["sst"].get("units", ""))
     factor, zero = celsius(units or _unit_of(table["sst"], path, name), path, name, "--units")
     table = table.assign(sst=table["sst"] * factor + zero)

@@ -36,6 +36,7 @@ ABSOLUTE = re.compile(r"day as %Y%m%d(\.%f)?")  # units of times that CDO writes
 # Units of times with a time zone, such as 'days since 2001-01-01 +10:00'.
 ZONED = re.compile(r"(.*since\s+\d+-\d+-\d+(?:[T ]+\d+(?::\d+(?::[\d.]+)?)?)?)\s*[+-]\d{1,2}(?::?\d\d)?\s*", re.I)
 STANDARD_CALENDARS = ("", "standard", "gregorian", "proleptic_gregorian")
+KNOWN_YEARS = range(1678, 2262)  # those that nanoseconds can tell; in all of them the standard calendars agree
 CELLS = "cells"  # the attribute of a field on no axes of latitude and longitude with what its cells are made of
 # Makes error messages name options, such as `--units`, instead of keys, such as `data.units`.
 options_for_keys = partial(reworded, r"\bdata\.(variable|units|gaps)(:(?= ))?", r"--\1")
@@ -293,20 +294,22 @@ def _guessed_units(field: xr.DataArray, path: Path) -> str:
 def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
     """Return the dates and hours of an axis to the second, in the time zone of its units.
 
-    Raises SSTCastError for calendars other than standard and noleap.
+    Raises SSTCastError for calendars other than standard and noleap, and dates that nanoseconds cannot tell.
     """
     values = np.atleast_1d(time.values)
     if not values.size:
         raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
-    if is_leapless(time) or _are_standard(values):
+    known_calendar = is_leapless(time) or getattr(values.flat[0], "calendar", None) in STANDARD_CALENDARS
+    if known_calendar and all(day.year in KNOWN_YEARS for day in values):
         values = np.array([day.isoformat() for day in values], "datetime64[ns]")
     if values.dtype.kind in "iuUO" and all(re.fullmatch(r"\d{4}-?\d\d-?\d\d", str(day)) for day in values):
         values = pd.to_datetime([str(day) for day in values], format="ISO8601", errors="coerce").values
     if values.dtype.kind != "M":
         if calendar := getattr(values.flat[0], "calendar", ""):
             raise SSTCastError(
-                f"{path}: {time.name} uses the calendar {calendar!r} from {values.flat[0]}; sstcast needs the "
-                "standard calendar from 1678 on: convert it, for instance with xarray's convert_calendar"
+                f"{path}: {time.name} uses the calendar {calendar!r} from {values[0]} to {values[-1]}; sstcast "
+                f"needs the standard calendar from {KNOWN_YEARS[0]} to {KNOWN_YEARS[-1]}: convert it, for "
+                "instance with xarray's convert_calendar"
             )
         is_number = values.dtype.kind in "iuf" and DATENUMS[0] < float(values.flat[0]) < DATENUMS[1]
         raise SSTCastError(
@@ -317,13 +320,6 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
         raise SSTCastError(f"{path}: {time.name} has missing dates; download the file again")
     known = pd.DatetimeIndex(values).as_unit("ns")
     return (known + ahead if (ahead := zone(time)) else known).round("s")
-
-
-def _are_standard(values: NDArray[Any]) -> bool:
-    """Return whether values are cftime dates of the standard calendar, as by `use_cftime`, that NumPy has too."""
-    if getattr(values.flat[0], "calendar", "") not in ("standard", "gregorian", "proleptic_gregorian"):
-        return False
-    return all(pd.Timestamp.min.year < day.year < pd.Timestamp.max.year for day in values)
 
 
 def zone(time: xr.DataArray) -> np.timedelta64:

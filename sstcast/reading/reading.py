@@ -213,7 +213,7 @@ def _on_grid(
         window = without_land(window, path, is_checked)
         ocean[rows, columns] = sea_of(window)
         if lost := int((ocean.values & np.isnan(cells.lat.reshape(cells.shape))).sum()):
-            warn_once(f"{path}: {counted(lost, 'cell')} of the sea without a position are left out")
+            warn_once(f"{path}: left out: {counted(lost, 'cell')} of the sea without a position")
     folder = getattr(days, "directory", None)
     weights = any_grid_weights(
         cells, target, path, ocean.values, days.box.min_ocean, None if folder is None else Path(folder) / "weights"

@@ -104,7 +104,7 @@ def until_last_value(sst: xr.DataArray, path: Path, sea: Mask | bool = True) -> 
         return sst
     last = np.datetime_as_string(sst["time"].values[kept - 1], unit="D")
     warn_once(
-        f"{path}: has no value after {last} in the region; its last {counted(count - kept, 'day')} are left out"
+        f"{path}: has no value after {last} in the region; left out: {counted(count - kept, 'day')} at its end"
     )
     return sst[:kept]
 

@@ -1,4 +1,4 @@
-"""A history that Python holds with several values a day is that of its daily means."""
+"""A history that Python holds is put in order, and with several values a day it is that of its daily means."""
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,8 @@ def test_a_history_of_hours_is_that_of_its_days() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_array_equal(found["preliminary"], expected["time"] >= np.datetime64("2004-03-05"))
     assert found.attrs["title"] == "made up"
+    days = expected.assign_coords(preliminary=("time", expected["time"].values >= np.datetime64("2004-03-05")))
+    xr.testing.assert_allclose(recognised(days[::-1]).astype("float32"), days)
     with refused("history: has 2004-02-20 03:00 twice; keep one value"):
         recognised(xr.concat([history, history[3:4]], "time"))
     history[5, 1, 1] = 99

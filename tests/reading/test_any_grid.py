@@ -283,7 +283,7 @@ def test_sea_without_a_position_is_told(tmp_path: Path, caplog: pytest.LogCaptur
     dataset["nav_lat"][50, 40:47] = dataset["nav_lon"][50, 40:47] = 0
     dataset.to_netcdf(tmp_path / "lost.nc")
     check(opened(configured(tmp_path / "lost.nc", Box(-8, 8, 24, 36), 2.0)), 0.02 * AMPLITUDE)
-    assert "lost.nc: 7 cells of the sea without a position are left out" in caplog.text
+    assert "lost.nc: left out: 7 cells of the sea without a position" in caplog.text
 
 
 def test_a_row_at_a_pole_and_a_halo_are_positions() -> None:

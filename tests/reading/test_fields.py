@@ -314,6 +314,13 @@ REFUSED: dict[str, tuple[Write, list[str]]] = {
         netcdf(HALVES[0].isel(time=slice(50)).convert_calendar("360_day", align_on="date")),
         ["360_day", "convert_calendar"],
     ),
+    "years of a model": (
+        netcdf(OCEAN.assign_coords(time=xr.date_range("0001", periods=730, calendar="noleap", use_cftime=True))),
+        [
+            "calendar 'noleap' from 0001-01-01 00:00:00 to 0002-12-31",
+            "needs the standard calendar from 1678 to 2261",
+        ],
+    ),
     "a day twice": (folder_of(netcdf(OCEAN, "0.nc"), netcdf(ONE_DAY, "1.nc")), ["0.nc and ", "hold 2001-12-31"]),
     "another grid": (
         folder_of(netcdf(HALVES[0], "0.nc"), netcdf(HALVES[1].assign_coords(lon=OCEAN.lon + 0.1), "1.nc")),

@@ -135,20 +135,25 @@ def test_land_as_a_number_enters_no_mean_of_forecasts(tmp_path: Path, size: floa
     assert np.nanmin(read[0]) > 15
 
 
-@pytest.mark.parametrize("fill", [np.nan, 0])
-def test_days_after_the_last_value_are_left_out(tmp_path: Path, fill: float) -> None:
+@pytest.mark.parametrize(
+    ("fill", "count", "last", "told"),
+    [(np.nan, 92, "2002-09-30", "92 days"), (0, 92, "2002-09-30", "92 days"), (np.nan, 1, "2002-12-30", "1 day")],
+)
+def test_days_after_the_last_value_are_left_out(
+    tmp_path: Path, fill: float, count: int, last: str, told: str
+) -> None:
     """A day with some cells is one with values."""
     ended = OCEAN.copy(deep=True)
-    ended["sst"][-92:] = np.nan
+    ended["sst"][-count:] = np.nan
     ended["sst"][-100, :, 4:] = np.nan
     path = netcdf(ended.fillna(fill) if fill == fill else ended)(tmp_path)
     if fill == 0:  # land alone
         ended.where(~xr.DataArray(LAND, dims=("lat", "lon")), 0).to_netcdf(path)
-    line = f"{path}: has no value after 2002-09-30 in the region; its last 92 days are left out"
+    line = f"{path}: has no value after {last} in the region; left out: {told} at its end"
     with logged() as lines, open_cells(FieldSource(source=path)) as sst:
-        np.testing.assert_allclose(sst, ended["sst"][:-92], atol=1e-5)
+        np.testing.assert_allclose(sst, ended["sst"][:-count], atol=1e-5)
     assert [text for text in lines if "left out" in text] == [line]
-    assert box(path)["time"].values[-1] == np.datetime64("2002-09-30")
+    assert box(path)["time"].values[-1] == np.datetime64(last)
     whole = netcdf(OCEAN, "b.nc")(tmp_path)
     with logged() as lines, open_cells(FieldSource(source=whole)) as sst:
         assert sst.sizes["time"] == OCEAN.sizes["time"]
