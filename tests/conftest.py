@@ -22,9 +22,6 @@ from sstcast.log import LOG
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 
-# Arrays go without it. Looking for cycles as often as Python does costs a tenth of the time of all tests.
-gc.set_threshold(20_000, 20, 100)
-
 # Threads take longer than these small arrays are worth. Commands and notebooks that run as processes keep theirs.
 dask.config.set(scheduler="synchronous")
 

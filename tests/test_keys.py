@@ -129,7 +129,9 @@ def kept(config: RunConfig) -> Kept:
             kind = f"{name} statistics" if ".statistics." in path.name else name
         open_file = xr.open_zarr if path.suffix == ".zarr" else xr.open_dataset
         with open_file(path) as opened:
-            numbers = [(str(name), opened[name].values.tobytes()) for name in sorted(map(str, opened.variables))]
+            variables = {str(name): opened[name].values for name in sorted(map(str, opened.variables))}
+            texts = {name: values.astype(str) for name, values in variables.items() if values.dtype == object}
+            numbers = [(name, values.tobytes()) for name, values in (variables | texts).items()]
         where = str(path.relative_to(data.directory))
         found[kind] = where, read_recipe(path), hashlib.sha256(repr(numbers).encode()).hexdigest()
     assert found.keys() == ALL

@@ -263,5 +263,5 @@ def test_another_column_of_dates_makes_no_hobo_and_a_place_without_name_is_refus
     assert of(path)[:, 0].values.tolist() == [1, 2, 3, 4]
     table["id"] = ["a", "a", None, "a"]
     table.to_csv(path, index=False)
-    with refused(path, "1 value of temp", "no name of a place, the first of 2004-03-03"):
+    with refused(path, "no name of a place for 1 value of temp, the first of 2004-03-03"):
         of(path)
