@@ -14,7 +14,6 @@ from scipy.sparse import csr_array
 from scored_runs import configure
 
 import sstcast
-from sstcast.errors import SSTCastError
 from sstcast.extremes.heat_stress import STRESS_LEVELS, stress_level
 from sstcast.extremes.heatwave_events import find_events
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits
@@ -23,7 +22,7 @@ from sstcast.forecasting.chances import between, chance
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.heatwaves import TRAJECTORIES, Trajectories
 from sstcast.forecasting.place_periods import chances_of_cells
-from sstcast.forecasting.places import parse_shares, with_place_events, with_places
+from sstcast.forecasting.places import with_place_events, with_places
 from sstcast.forecasting.places_told import lines_of_places, told_places
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths
 from sstcast.forecasting.spread import calibrated
@@ -498,10 +497,3 @@ def test_what_is_refused(made: Run, sites: Path, tmp_path: Path, fails) -> None:
         words = [f"{own}: exists and is not a file of sstcast"]
         fails(words, "heatwaves", made.folder, "--places", sites, "--out", own)
     assert not out.exists()
-    assert parse_shares("50, 10,10") == (10, 50)
-    assert parse_shares("100") == (100,)
-    assert parse_shares(10.0) == (10,)
-    assert parse_shares([50, 10]) == (10, 50)
-    for wrong in ("0", "101", "", "10;20", None, 0.0, ["a"]):
-        with pytest.raises(SSTCastError, match="--share"):
-            parse_shares(wrong)
