@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -29,7 +30,7 @@ from sstcast.storage.artefacts import noted, write_json
 
 def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
     """Copy a run; its model's RMSE is `error` times what it was, and `changes` are made to its configuration."""
-    copied = Run(Path(shutil.copytree(run.folder, folder)))
+    copied = Run(Path(shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns("forecasts.zarr"))))
     config = yaml.safe_load(copied.config_file.read_text())
     for key, value in changes.items():
         section, _, name = key.partition("__")
@@ -38,11 +39,13 @@ def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
     metrics = json.loads(copied.metrics.read_text())
     metrics["scores"]["model"]["degC"]["rmse"] *= error
     metrics["scores"]["model"]["degC"]["mse"] *= error**2
-    with ScoreFiles(run.folder).open() as tables:
-        altered = tables.load()
-    altered["mse_by_date"].loc[{"system": "model"}] *= error**2
-    with noted(ScoreFiles(copied.folder).tables, metrics["recipe"]) as temporary:
-        altered.to_netcdf(temporary, engine="netcdf4")
+    tables = ScoreFiles(copied.folder).tables
+    with (
+        noted(tables, metrics["recipe"]) as temporary,
+        netCDF4.Dataset(shutil.copy(tables, temporary), "a") as altered,
+    ):
+        model = [*altered["system"][:]].index("model")
+        altered["mse_by_date"][model] *= error**2
     write_json(copied.metrics, metrics)
     return copied
 
