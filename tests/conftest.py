@@ -28,6 +28,10 @@ dask.config.set(scheduler="synchronous")
 Command = Callable[..., tuple[int, str, str]]
 
 
+def pytest_configure() -> None:
+    gc.disable()  # until all tests are imported, which leaves no garbage
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests that are marked slow")
 
@@ -41,6 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests stay to the end: nobody need look for garbage among them again and again
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
