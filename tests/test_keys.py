@@ -51,9 +51,10 @@ CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "splits.base_period": ({"splits": SPLITS | {"base_period": ["2001-01-01", "2003-12-31"]}}, set()),
     "region.lon, region.lat": ({"region": REGION | {"lon": [170.5, 172.5]}}, {"soi statistics"}),
     "region.coarsen": ({"region": REGION | {"coarsen": 2}}, {"soi statistics"}),
-    "region.min_ocean, region.land_tiles": ({"region": REGION | {"min_ocean": 0.6, "land_tiles": "keep"}}, ALL),
-    "region.tile": ({"region": REGION | {"tile": [8, 8]}}, ALL),
-    "region.skip": ({"region": REGION | {"skip": [3]}}, ALL),
+    "region.min_ocean, region.land_tiles, region.tile, region.skip": (
+        {"region": REGION | {"min_ocean": 0.6, "land_tiles": "keep", "tile": [8, 4], "skip": [1]}},
+        ALL,
+    ),
     "predictors": ({"predictors": {"soi": SOI, "wind": WIND}}, set()),
     "predictors.source": ({"wind": {"source": "copy of wind.nc"}}, OF_WIND),
     "predictors.variable": ({"wind": {"variable": "v"}}, set()),
