@@ -24,7 +24,6 @@ from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, step_checkpoints
 from sstcast.training.train import train
 
-
 ONE_STEP = ["training.epochs=1", "training.windows_per_epoch=20", "training.batch_size=20"]
 
 
