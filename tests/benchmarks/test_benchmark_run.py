@@ -30,7 +30,7 @@ Command, Configure = Callable[..., tuple[int, str, str]], Callable[..., Benchmar
 BACKBONES = [name for name in MODELS if name not in ("mlp", "mlp-pointwise", "tfnet")]
 
 
-# Predictors read the nodes of all backbones alike: each task by three kinds of them, and each of them on two tasks.
+# Predictors read the nodes of all backbones alike: each task by three of them, and each of them on two tasks.
 LEARNT = [
     (model, task)
     for model in BACKBONES
