@@ -42,13 +42,7 @@ from sstcast.reading.positions import degrees_of
 from sstcast.reading.reading import open_daily
 from sstcast.reading.regrid import on_cells, weights_of
 from sstcast.reading.source_grid import cells_of, of_polygons, structured
-from sstcast.reading.weights import (
-    TargetGrid,
-    apply,
-    interpolation,
-    means,
-    polygon_areas,
-)
+from sstcast.reading.weights import TargetGrid, apply, interpolation, means, polygon_areas
 from sstcast.storage.dataset_files import write
 
 
@@ -150,6 +144,8 @@ def test_a_source_on_any_grid_is_read_on_a_regular_one(name: str, tmp_path: Path
         assert found.shape == (len(DAYS), 12 / grid, 16 / grid)
         check(found, tolerance)
     assert len([*(tmp_path / "prepared/weights").glob("*.nc")]) == 2
+    if name not in ("curvilinear", "points", "projection"):
+        return
     with pytest.raises(SSTCastError, match=r"more than twice the run's 0\.1; set data\.grid"):
         opened(configured(path, box, 0.1))
     with pytest.raises(SSTCastError, match=r"do not fill data\.region"):
@@ -311,8 +307,9 @@ def other_units(dataset: xr.Dataset) -> None:
     dataset["nav_lat"][0, 0] += 1e-5
 
 
-@pytest.mark.parametrize("change", [other_bounds, other_land, other_units])
-@pytest.mark.parametrize("grid", [0.5, 2.0])
+@pytest.mark.parametrize(
+    ("grid", "change"), [(2.0, other_bounds), (0.5, other_land), (2.0, other_land), (0.5, other_units)]
+)
 def test_kept_weights_are_of_these_cells_alone(
     grid: float, change: Callable[[xr.Dataset], None], tmp_path: Path
 ) -> None:
