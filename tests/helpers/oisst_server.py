@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
@@ -104,7 +105,12 @@ def daily_path(day: dt.date, preliminary: bool = False) -> str:
 
 def daily_files(days: list[dt.date], preliminary: bool = False, optional: bool = False) -> dict[str, bytes]:
     """Return files by path."""
-    return {daily_path(day, preliminary): daily_file(day, preliminary, optional=optional) for day in days}
+    return {daily_path(day, preliminary): _plain_file(day, preliminary, optional) for day in days}
+
+
+@cache
+def _plain_file(day: dt.date, preliminary: bool, optional: bool) -> bytes:
+    return daily_file(day, preliminary, optional=optional)
 
 
 class _Server(ThreadingHTTPServer):

@@ -13,7 +13,7 @@ import torch
 import xarray as xr
 from documentation import EXTENDING, blocks
 from refusals import refused
-from scored_runs import configure, metrics_of
+from scored_runs import SHORT_TEST, configure
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
@@ -22,13 +22,16 @@ from sstcast.config import RunConfig
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.graph_dataset import edges_of
 from sstcast.ocean.prepared import Prepared
-from sstcast.runs import Run
 from sstcast.scores.score_files import errors_of
+from sstcast.storage.yaml_files import save_config
 
 
 @pytest.fixture(scope="module")
-def config(scored: Run) -> RunConfig:
-    return scored.config
+def config(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> RunConfig:
+    """A configuration whose stores are prepared."""
+    config = configure(tmp_path_factory.mktemp("graphs"), sst_file, splits=SHORT_TEST)
+    sstcast.prepare(config)
+    return config
 
 
 def test_a_graph_holds_the_days_of_its_ocean_cells(config: RunConfig) -> None:
@@ -93,7 +96,7 @@ def test_workers_of_their_own_open_the_stores(config: RunConfig) -> None:
     assert torch.equal(batch.x, torch.cat([graphs[number].x for number in range(10, 20)]))
 
 
-def test_persistence_scores_as_evaluated(scored: Run, config: RunConfig, tmp_path: Path) -> None:
+def test_persistence_scores_as_that_of_the_baselines(config: RunConfig, tmp_path: Path) -> None:
     graphs = sstcast.windows(config, "test").dataset()
     loader = DataLoader(graphs, 64, shuffle=True, num_workers=2, multiprocessing_context="fork")
     predictions, numbers = [], []
@@ -106,14 +109,14 @@ def test_persistence_scores_as_evaluated(scored: Run, config: RunConfig, tmp_pat
     again = sstcast.as_forecasts(config, [graph.x[:, -1:].expand(-1, 8) for graph in graphs])
     xr.testing.assert_identical(forecasts, again)
     forecasts.to_netcdf(tmp_path / "persistence.nc")
-    found = sstcast.score(tmp_path / "persistence.nc", truth=scored.config_file).value
-    expected = errors_of(metrics_of(scored), "persistence")
+    save_config(config, tmp_path / "small.yaml")
+    found = sstcast.score(tmp_path / "persistence.nc", truth=tmp_path / "small.yaml").value
     for name in ("rmse", "mae", "bias"):
-        assert errors_of(found, "model")[name] == pytest.approx(expected[name], abs=1e-6)
+        assert errors_of(found, "model")[name] == pytest.approx(errors_of(found, "persistence")[name], abs=1e-6)
 
 
 def test_the_paper_s_anomalies_become_degrees(tmp_path: Path, sst_file: Path) -> None:
-    config = configure(tmp_path, sst_file, protocol="paper", directory=tmp_path)
+    config = configure(tmp_path, sst_file, protocol="paper", directory=tmp_path, splits=SHORT_TEST)
     sstcast.prepare(config)
     cube, _ = sstcast.open(config)
     graphs = sstcast.windows(config, "test").dataset()
@@ -157,11 +160,12 @@ def test_windows_that_are_no_graphs_are_refused(config: RunConfig) -> None:
 
 
 def test_the_documented_network_of_pyg_trains_and_is_scored(
-    run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    save_config(config, tmp_path / "small.yaml")
     text = blocks(EXTENDING, "A network outside of sstcast")[0]
-    exec(text.replace("configs/demo.yaml", str(run_yaml)), names := {})
+    exec(text.replace("configs/demo.yaml", "small.yaml"), names := {})
     assert errors_of(names["metrics"], "model")["rmse"] > 0
 
 

@@ -55,7 +55,7 @@ ENDS = np.array([-12.0, -11.9, -11.6, -11.5, -11.2, -11.1, -10.8, -10.7, -10.4])
 def with_bounds(ends: np.ndarray, descending: bool = False) -> xr.Dataset:
     """The small ocean on rows whose bounds are `ends`, at centres 0.2 degrees apart."""
     rows = -11.96 + 0.2 * np.arange(8)
-    data = make_sst().assign_coords(lat=("lat", rows, {"units": "degrees_north", "bounds": "lat_bnds"}))
+    data = OCEAN.assign_coords(lat=("lat", rows, {"units": "degrees_north", "bounds": "lat_bnds"}))
     data = data.assign_coords(lat_bnds=(("lat", "nv"), np.stack([ends[:-1], ends[1:]], 1)))
     return data.isel(lat=slice(None, None, -1)) if descending else data
 
@@ -70,9 +70,7 @@ def test_rows_have_the_bounds_of_the_file(
     sstcast.init("own.nc")
     assert load_config(Path("own.yaml")).data.box.lat == (-12, -10.4)
     part = Region(lon=(170, 173), lat=(-11.6, -10.8), tile=(4, 12))
-    np.testing.assert_allclose(
-        open_region(data_of(Path("own.nc"), region=part)), make_sst()["sst"][:, 2:6], atol=1e-4
-    )
+    np.testing.assert_allclose(open_region(data_of(Path("own.nc"), region=part)), SST[:, 2:6], atol=1e-4)
     if descending:
         return
     run = sstcast.train("own.yaml", SHORT)
@@ -84,8 +82,8 @@ def test_rows_have_the_bounds_of_the_file(
     metrics = sstcast.evaluate(run).value
     with xr.open_zarr(run.forecasts) as forecasts:
         np.testing.assert_allclose(forecasts["lat_bnds"], np.stack([ENDS[:-1], ENDS[1:]], 1))
-        truth = make_sst()["sst"].values
-        place = {day: number for number, day in enumerate(make_sst()["time"].values)}
+        truth = SST.values
+        place = {day: number for number, day in enumerate(SST["time"].values)}
         came = truth[[place[day] for day in forecasts["valid_time"].values.ravel()]].reshape(
             forecasts["sst"].shape
         )

@@ -64,6 +64,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fetched(tmp_path_factory.mktemp("stores") / "sim.zarr", MAY)
 
 
+@pytest.fixture(scope="module")
+def alone(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the stores that one process prepared from that ocean."""
+    folder = tmp_path_factory.mktemp("alone")
+    prepare(config(folder, store).data)
+    return folder
+
+
 @pytest.fixture
 def growing(store: Path, tmp_path: Path) -> Path:
     """A copy of that ocean, which may grow and change."""
@@ -163,17 +171,16 @@ def test_a_kill_at_any_moment_loses_nothing(growing: Path, tmp_path: Path) -> No
     assert kills == 3
 
 
-def test_two_processes_at_once_make_one_store(tmp_path: Path, store: Path) -> None:
+def test_two_processes_at_once_make_one_store(tmp_path: Path, store: Path, alone: Path) -> None:
     processes = multiprocessing.get_context("forkserver")
-    data, alone = (config(tmp_path / name, store).data for name in ("both", "alone"))
-    prepare(alone)
+    data = config(tmp_path / "both", store).data
     both = [processes.Process(target=prepare, args=(data,)) for _ in range(2)]
     for process in both:
         process.start()
     for process in both:
         process.join()
     assert [process.exitcode for process in both] == [0, 0]
-    assert contents(tmp_path / "both/prepared") == contents(tmp_path / "alone/prepared")
+    assert contents(tmp_path / "both/prepared") == contents(alone / "prepared")
 
 
 def test_on_a_cluster_of_two_workers(
@@ -196,10 +203,11 @@ def test_on_a_cluster_of_two_workers(
     assert contents(tmp_path / "cluster/prepared") == contents(tmp_path / "threads/prepared")
 
 
-def test_what_a_kill_leaves_beside_a_finished_store_goes(tmp_path: Path, store: Path) -> None:
+def test_what_a_kill_leaves_beside_a_finished_store_goes(tmp_path: Path, store: Path, alone: Path) -> None:
     data = config(tmp_path, store).data
-    prepared = prepare(data)
+    shutil.copytree(alone / "prepared", tmp_path / "prepared")
+    prepared = Prepared.of(data)
     for name in (".cube.zarr.previous", ".cube.zarr.partial"):
         shutil.copytree(prepared.cube, prepared.cube.with_name(name))
-    prepare(data)
+    assert not prepare(data).written
     assert not list(prepared.cube.parent.glob(".cube.zarr.p*"))

@@ -22,6 +22,7 @@ from sstcast.types import Array
 
 DAYS = np.arange("2001-01-01", "2001-01-13", dtype="datetime64[D]").astype("datetime64[ns]")
 AMPLITUDE = 8.0
+MESH = 61  # nodes along a side of a mesh
 
 
 def temperature(lat: Array, lon: Array) -> Array:
@@ -202,9 +203,9 @@ def as_rotated_pole() -> xr.Dataset:
 
 def as_mesh(connectivity: str) -> xr.Dataset:
     """FVCOM's `nv`, FESOM's `elem` or UGRID's topology, counted from 1, 1 and 0, or points alone."""
-    side = np.linspace(-12, 12, 97)
+    side = np.linspace(-12, 12, MESH)
     lat, lon = np.meshgrid(side + 30, side, indexing="ij")
-    _, _, triangles = mesh(97)
+    _, _, triangles = mesh(MESH)
     dataset = dataset_on(lat.ravel(), lon.ravel(), ("node",), ("lat", "lon"))
     if connectivity == "nv":
         dataset["nv"] = ("three", "nele"), triangles.T + 1
@@ -220,9 +221,9 @@ def as_mesh(connectivity: str) -> xr.Dataset:
 
 def as_triangles() -> xr.Dataset:
     """Values on triangles with the vertices of each, in radians, as of ICON."""
-    side = np.linspace(-12, 12, 65)
+    side = np.linspace(-12, 12, 41)
     lat, lon = np.meshgrid(side + 30, side, indexing="ij")
-    _, _, triangles = mesh(65)
+    _, _, triangles = mesh(41)
     corners = lat.ravel()[triangles], lon.ravel()[triangles]
     dataset = dataset_on(corners[0].mean(1), corners[1].mean(1), ("cell",), ("clat", "clon"))
     for name, axis, vertices in (("clat", "latitude", corners[0]), ("clon", "longitude", corners[1])):

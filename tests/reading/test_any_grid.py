@@ -12,6 +12,7 @@ from any_grids import (
     AMPLITUDE,
     DAYS,
     GRIDS,
+    MESH,
     SOURCES,
     as_curvilinear,
     as_mesh,
@@ -41,13 +42,7 @@ from sstcast.reading.positions import degrees_of
 from sstcast.reading.reading import open_daily
 from sstcast.reading.regrid import on_cells, weights_of
 from sstcast.reading.source_grid import cells_of, of_polygons, structured
-from sstcast.reading.weights import (
-    TargetGrid,
-    apply,
-    interpolation,
-    means,
-    polygon_areas,
-)
+from sstcast.reading.weights import TargetGrid, apply, interpolation, means, polygon_areas
 from sstcast.storage.dataset_files import write
 
 
@@ -149,6 +144,8 @@ def test_a_source_on_any_grid_is_read_on_a_regular_one(name: str, tmp_path: Path
         assert found.shape == (len(DAYS), 12 / grid, 16 / grid)
         check(found, tolerance)
     assert len([*(tmp_path / "prepared/weights").glob("*.nc")]) == 2
+    if name not in ("curvilinear", "points", "projection"):
+        return
     with pytest.raises(SSTCastError, match=r"more than twice the run's 0\.1; set data\.grid"):
         opened(configured(path, box, 0.1))
     with pytest.raises(SSTCastError, match=r"do not fill data\.region"):
@@ -310,13 +307,14 @@ def other_units(dataset: xr.Dataset) -> None:
     dataset["nav_lat"][0, 0] += 1e-5
 
 
-@pytest.mark.parametrize("change", [other_bounds, other_land, other_units])
-@pytest.mark.parametrize("grid", [0.5, 2.0])
+@pytest.mark.parametrize(
+    ("grid", "change"), [(2.0, other_bounds), (0.5, other_land), (2.0, other_land), (0.5, other_units)]
+)
 def test_kept_weights_are_of_these_cells_alone(
     grid: float, change: Callable[[xr.Dataset], None], tmp_path: Path
 ) -> None:
     """A second source of the project, on the same positions, is read as in a folder of its own."""
-    dataset = with_vertices()
+    dataset = with_vertices().isel(time=slice(2))
     dataset.to_netcdf(tmp_path / "first.nc")
     change(dataset)
     dataset.to_netcdf(tmp_path / "second.nc")
@@ -349,7 +347,9 @@ def test_the_table_of_a_mesh_is_part_of_its_cells(tmp_path: Path) -> None:
     for kind, first in (("", 0), ("ugrid", 0), ("ugrid", 1), ("nv", 0)):
         dataset = as_mesh(kind)
         if first:
-            dataset["triangles"] = (dataset["triangles"] + 1).clip(1, 96 * 97).assign_attrs(start_index=1)
+            dataset["triangles"] = (
+                (dataset["triangles"] + 1).clip(1, (MESH - 1) * MESH).assign_attrs(start_index=1)
+            )
         axes = {"lat": "lat", "lon": "lon"}
         digests.add(cells_of(dataset, dataset["tos"], axes, tmp_path).digest)
     assert len(digests) == 3  # one mesh counts from 0 in UGRID and from 1 in FVCOM
@@ -376,7 +376,7 @@ def test_init_proposes_a_grid_and_its_file_is_prepared(
     dims: tuple[str, ...] = ("j", "i")
     if kind == "a mesh":
         lat, lon, dims = lat.ravel(), lon.ravel(), ("node",)
-    days = pd.date_range("2001-01-01", "2002-12-31")
+    days = pd.date_range("2001-01-01", "2002-03-31")
     noise = np.random.default_rng(0).normal(0, 0.5, (len(days), *lat.shape))
     field = (temperature(lat, lon) + noise).astype(np.float32)
     dataset = dataset_on(lat, lon, dims).drop_vars("tos").drop_vars("time")

@@ -16,7 +16,7 @@ from small_files import folder_of, netcdf
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
-from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.forecast_files import Forecasts, read_forecasts
 from sstcast.scores.score import score
 
 DAY, HOUR = np.timedelta64(1, "D"), np.timedelta64(1, "h")
@@ -57,7 +57,12 @@ def ahead(days: int = 0, starts: np.ndarray = STARTS, leads: np.ndarray = LEADS)
 
 def perfect(path: Path) -> xr.DataArray:
     """Read forecasts, and return them if all that are not missing equal the truth on the days found."""
-    found = read_forecasts(path).sst
+    return perfect_of(read_forecasts(path))
+
+
+def perfect_of(forecasts: Forecasts) -> xr.DataArray:
+    """Return forecasts that were read, if all that are not missing equal the truth on the days found."""
+    found = forecasts.sst
     valid = found["init_time"].values[:, None] + found["lead"].values * DAY
     error = found.values[0] - values_on(valid)
     assert np.isfinite(error).any((2, 3)).sum() > 0.5 * valid.size
@@ -144,9 +149,9 @@ LAYOUTS: dict[str, tuple[Callable[[], xr.Dataset], str]] = {
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_perfect_forecasts_have_no_error(name: str, tmp_path: Path) -> None:
     make, note = LAYOUTS[name]
-    path = netcdf(make())(tmp_path)
-    perfect(path)
-    told = read_forecasts(path).note
+    forecasts = read_forecasts(netcdf(make())(tmp_path))
+    perfect_of(forecasts)
+    told = forecasts.note
     assert note in told
     assert ("contradict" in told, "24 hours before" in told) == ("contradict" in note, "24 hours before" in note)
 

@@ -46,7 +46,7 @@ def end_of(holes: np.ndarray, gaps: int) -> int:
 def test_a_record_ends_on_a_whole_day_before_a_gap_that_cannot_be_filled(gaps: int) -> None:
     random = np.random.default_rng(gaps)
     ends = set()
-    for _ in range(12):
+    for _ in range(9):
         holes = np.zeros((COUNT, 2), bool)
         holes[VALIDATED:] = random.random((COUNT - VALIDATED, 1)) < 0.15  # whole days
         holes[VALIDATED:] |= random.random((COUNT - VALIDATED, 2)) < 0.06  # single cells

@@ -96,11 +96,14 @@ def test_stores_and_forecasts_are_those_of_the_file(days: xr.Dataset) -> None:
         raw, plain = (yaml.safe_load(Path(f"{name}.yaml").read_text())["data"] for name in (form, "file"))
         assert raw.pop("source").startswith("object:")
         assert raw | {"source": "days.nc"} == plain | keys
-        run = sstcast.train(f"{form}.yaml", SET, source=given)
-        assert recorded(run) == recorded(of_file)
-        xr.testing.assert_identical(sstcast.forecast(run).value.drop_attrs(), expected.drop_attrs())
+        config = load_config(Path(f"{form}.yaml"), SET)
+        sstcast.prepare(config, source=given)
+        assert Prepared.of(config.data).record().model_dump(exclude={"source"}) == recorded(of_file)
         name = keys.get("variable", "sst")
         assert (given if isinstance(given, xr.DataArray) else given[name])[-1].notnull().any()  # still open
+    run = sstcast.train("dask.yaml", SET, source=given)
+    assert recorded(run) == recorded(of_file)
+    xr.testing.assert_identical(sstcast.forecast(run).value.drop_attrs(), expected.drop_attrs())
     np.testing.assert_array_equal(sstcast.load(run).forecast(days["sst"])["sst"], expected["sst"])
 
 

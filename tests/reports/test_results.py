@@ -114,12 +114,10 @@ def test_every_map_has_a_file(evaluated: Run) -> None:
 
 
 def test_maps_are_drawn_once_a_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        catalogue, "MAPS", {"maps": [partial(catalogue.weekly_maps, shown=name) for name in ("rmse", "bias")]}
-    )
+    monkeypatch.setattr(catalogue, "MAPS", {"maps": [partial(catalogue.weekly_maps, shown="bias")]})
     with logged() as lines:
         files = draw_maps(Results(run.folder))
-    assert {file.name for file in files} == {"rmse.png", "bias.png", "ratio-by-lead.png"}
+    assert {file.name for file in files} == {"bias.png", "ratio-by-lead.png"}
     assert lines == [str(file) for file in files]
     before = {file: file.read_bytes() for file in files}
     with logged() as lines:

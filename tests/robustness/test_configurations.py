@@ -87,8 +87,9 @@ def test_values(world: Path) -> None:
         assert setting.partition(".")[0].partition("=")[0] in line
 
 
-def test_values_in_use(world: Path, attempt: Attempt) -> None:
+def test_values_in_use(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt: Attempt) -> None:
     """What a configuration may say by itself, but not of this ocean."""
+    monkeypatch.chdir(tmp_path)  # "." must hold no data
     config = world / "small.yaml"
     words = ("data.", "small.nc", "absent.nc", "/dev/null", "model", "training", "width", "device", ": ")
     for setting in PREPARED:

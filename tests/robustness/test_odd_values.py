@@ -12,7 +12,7 @@ import h5py
 import pandas as pd
 import pytest
 import zarr
-from quick_drawing import draw_quickly
+from quick_drawing import draw_nothing
 from refusals import refused
 from small_ocean import make_sst
 
@@ -98,8 +98,10 @@ def test_a_difference_is_named(world: Path, attempt: Attempt) -> None:
     ("redirect", "variables", "code"),
     [(">&-", {}, 0), (">&- 2>&-", {}, 0), ("2>&1", {"LOCAL_RANK": "1"}, 2)],
 )
-def test_streams_that_are_closed_and_a_rank_alone(redirect: str, variables: dict[str, str], code: int) -> None:
-    verb = "models" if code == 0 else "runs absent"
+def test_streams_that_are_closed_and_a_rank_alone(
+    world: Path, redirect: str, variables: dict[str, str], code: int
+) -> None:
+    verb = f"runs {world}/runs" if code == 0 else "runs absent"
     line = f"{sys.executable} -m sstcast.cli {verb} {redirect}"
     done = subprocess.run(line, shell=True, capture_output=True, text=True, env=os.environ | variables)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
@@ -122,7 +124,7 @@ def test_the_steps_of_a_curve_are_whole_also_after_a_resume(tmp_path: Path) -> N
 
 def test_a_flipped_bit_in_scores_heals(copy: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the file keeps its time of modification."""
-    draw_quickly(monkeypatch)
+    draw_nothing(monkeypatch)
     file = copy / "scores.nc"
     content, state = bytearray(file.read_bytes()), file.stat()
     assert attempt((), "evaluate", copy) == 0

@@ -10,6 +10,7 @@ import zarr
 from oisst_server import (
     DAYS,
     REGION,
+    daily_file,
     daily_files,
     daily_path,
     err_hundredths,
@@ -188,7 +189,7 @@ def test_the_command_passes_variables_on(oisst, tmp_path: Path, command) -> None
 
 def test_ice_that_is_no_share_is_refused(tmp_path: Path, oisst, monkeypatch) -> None:
     monkeypatch.setattr("oisst_server.ice_hundredths", lambda date: np.full((8, 8), 4000, np.int16))
-    oisst.files = daily_files(FEW[:1], optional=True)
+    oisst.files = {daily_path(FEW[0]): daily_file(FEW[0], optional=True)}
     report = get(tmp_path, FEW[:1], variables=ICE)
     assert "aws: ice of 40..40 of 1" in report.missing[FEW[0]]
 

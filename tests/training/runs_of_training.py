@@ -5,29 +5,40 @@
 trains `small` undisturbed and `disturbed` with so many kills, and prints how many hit a running process.
 """
 
+import importlib
 import os
 import random
 import signal
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import dask
 import torch
 
-from sstcast.config import RunConfig, load_config
+from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, step_checkpoints
 from sstcast.training.train import train
 
+ONE_STEP = ["training.epochs=1", "training.windows_per_epoch=20", "training.batch_size=20"]
+
 
 def setup(path: Path, *overrides: str) -> tuple[RunConfig, dict[str, Windows]]:
     """Load a configuration and cut its windows."""
     config = load_config(path, list(overrides))
-    _, anomalies = prepare(config.data).open()
-    return config, {split: cut_windows(anomalies, config.data, split) for split in ("train", "validation")}
+    return config, dict(_windows(config.data.model_dump_json()))
+
+
+@cache
+def _windows(data: str) -> dict[str, Windows]:
+    """Prepare and cut windows once for all runs on them, which only read their values."""
+    config = DataConfig.model_validate_json(data)
+    _, anomalies = prepare(config).open()
+    return {split: cut_windows(anomalies, config, split) for split in ("train", "validation")}
 
 
 def weights(run: Run) -> dict[str, torch.Tensor]:
@@ -50,16 +61,19 @@ def train_in_a_child(config: RunConfig, windows: dict[str, Windows]) -> int:
 def main() -> None:
     """Train twice, once killed again and again."""
     path, kills = Path(sys.argv[1]), int(sys.argv[2])
-    options = ["training.epochs=4", "training.checkpoint_steps=3", "model.dropout=0.1", "training.ema=0.9"]
+    importlib.import_module("sstcast.training.engine")  # once, and not in each child
+    options = ["training.epochs=4", "training.windows_per_epoch=100", "training.checkpoint_steps=3"]
+    options += ["model.dropout=0.1", "training.ema=0.9"]
     config, windows = setup(path, *options)
-    started = time.monotonic()
     os.waitpid(train_in_a_child(config, windows), 0)
-    whole = time.monotonic() - started
     config, windows = setup(path, *options, "name=disturbed")
-    moments, hits = random.Random(0), 0
+    moments, hits, folder = random.Random(0), 0, Run(config.folder).checkpoints
     for _ in range(kills):
+        kept = step_checkpoints(folder)
         child = train_in_a_child(config, windows)
-        time.sleep(moments.uniform(0.01, 0.08) * whole)
+        while step_checkpoints(folder)[-1:] == kept[-1:]:  # until it has saved more
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0, 0.05))
         os.kill(child, signal.SIGKILL)
         hits += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     train(config, windows)

@@ -4,6 +4,7 @@ On a GPU, each such reading would wait for the device, and a step with one canno
 does not wait, so a mode watches all operations of a step for what would cross from one to the other.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -118,14 +119,19 @@ def _repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
 
 
-@pytest.mark.parametrize("positional", ["none", "lap", "rwse"])
-@pytest.mark.parametrize("name", MODELS)
+SMALL = {"mlp": {}, "tfnet": {"width": 4}, "polynormer": {"width": 8, "local_layers": 2}}
+POSITIONAL = ("mpnn", "linear-transformer", "tokengt", "sat", "sapdgt")  # all models share the encodings
+
+
+@pytest.mark.parametrize(
+    ("name", "positional"),
+    [*((name, "none") for name in MODELS), *((name, kind) for name in POSITIONAL for kind in ("lap", "rwse"))],
+)
 def test_no_model_reads_the_host(tmp_path: Path, name: str, positional: str) -> None:
-    outside = name in ("mlp", "mlp-pointwise", "tfnet")
-    if outside and positional != "none":
-        pytest.skip("has no positional encoding")
-    width = "" if outside else f", width: 8, positional: {positional}"
-    trainer = trainer_of(tmp_path, windows_of(3, 0, 0), f"{{name: {name}{width}}}")
+    options = {"name": name} | SMALL.get(name, {"width": 8})
+    if positional != "none":
+        options["positional"] = positional
+    trainer = trainer_of(tmp_path, windows_of(3, 0, 0), json.dumps(options))
     crossed = crossings(trainer)
     assert bool(crossed) == (name in SHAPES_DEPEND_ON_DATA), crossed
 
@@ -140,7 +146,8 @@ def test_a_predictor_does_not_read_the_host(tmp_path: Path, name: str) -> None:
     field = windows.values.flip(0)
     read = replace(windows, predictors={"soi": told, "sst": field, "gefs": ahead, "depth": field})
     keys = f"data.predictors={{soi: {index}, sst: {grid}, gefs: {forecast}, depth: {static}}}"
-    trainer = trainer_of(tmp_path, read, f"{{name: {name}}}", keys, f"data.horizon={HORIZON}")
+    model = json.dumps({"name": name} | SMALL.get(name, {"width": 8}))
+    trainer = trainer_of(tmp_path, read, model, keys, f"data.horizon={HORIZON}")
     assert trainer.model.reads == {"soi": 2, "sst": HISTORY, "gefs": HORIZON, "depth": 1}
     assert not crossings(trainer)
 

@@ -9,14 +9,13 @@ import torch
 import yaml
 from logged import logged
 from refusals import refused
-from runs_of_training import setup
+from runs_of_training import ONE_STEP, setup
 from scored_runs import configure
 from untrained import make_run
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import Interrupted
 from sstcast.models import build_forecaster
-from sstcast.runs import Run
 from sstcast.storage.artefacts import digest
 from sstcast.storage.paths import packaged
 from sstcast.training.checkpoint import load_checkpoint, save_checkpoint
@@ -27,8 +26,6 @@ from sstcast.training.forecast_task import ForecastTask
 from sstcast.training.initial_weights import InitialWeights
 from sstcast.training.train import train
 
-ONE_STEP = ["training.epochs=1", "training.windows_per_epoch=20", "training.batch_size=20"]
-
 
 def begun_from(place: object, *overrides: str) -> list[str]:
     return ["name=later", f"training.weights={place}", *overrides]
@@ -37,7 +34,7 @@ def begun_from(place: object, *overrides: str) -> list[str]:
 @pytest.mark.parametrize("base", ["persistence", "linear"])
 def test_the_first_loss_is_that_of_the_weights(run_yaml: Path, base: str) -> None:
     """It equals the mean squared error that the other run's network has on the windows of the first step."""
-    first, _ = train(*setup(run_yaml, f"model.base={base}"))
+    first, _ = train(*setup(run_yaml, f"model.base={base}", *ONE_STEP))
     config, windows = setup(run_yaml, *begun_from(first.folder, f"model.base={base}", *ONE_STEP))
     network = build_forecaster("mpnn-vn", history=10, horizon=5, shape=(8, 6), base=base, width=16, layers=2)
     network.load_state_dict(load_checkpoint(first.best)["model"])
@@ -64,9 +61,10 @@ def test_keys_that_are_not_set_stay_out_of_files_but_not_of_recipes(run_yaml: Pa
 
 
 def test_a_checkpoint_and_an_average_begin_with_the_weights(run_yaml: Path) -> None:
-    first, _ = train(*setup(run_yaml, "training.ema=0.9"))
+    short = ["training.ema=0.9", "training.epochs=1", "training.windows_per_epoch=60"]
+    first, _ = train(*setup(run_yaml, *short))
     saved = load_checkpoint(first.best)["model"]
-    config, windows = setup(run_yaml, *begun_from(first.best, "training.ema=0.9", "training.learning_rate=1e-30"))
+    config, windows = setup(run_yaml, *begun_from(first.best, *short, "training.learning_rate=1e-30"))
     later, _ = train(config, windows)
     for name, weight in load_checkpoint(later.best)["model"].items():
         torch.testing.assert_close(weight, saved[name])
@@ -99,22 +97,24 @@ def test_weights_of_weights_that_learnt_from_the_test_days_are_refused(run_yaml:
     """The second run learns only from 2001 and 2002, but begins from weights that learnt from 2001-2003."""
     first = make_run(setup(run_yaml)[0])
     early = ["data.splits.train=[2001, 2001]", "data.splits.validation=[2002-01-01, 2002-06-30]"]
-    second, _ = train(*setup(run_yaml, "name=second", f"training.weights={first.folder}", *early, *ONE_STEP))
+    second = make_run(load_config(run_yaml, ["name=second", f"training.weights={first.folder}", *early]))
     late = [
         "data.splits.validation=[2002, 2002]",
         "data.splits.train=[2001, 2001]",
         "data.splits.test=[2003, 2003]",
     ]
-    config, windows = setup(run_yaml, *begun_from(second.folder, *late))
+    config = load_config(run_yaml, begun_from(second.folder, *late))
     with refused("training.weights", "2003-12-31"):
-        train(config, windows)
+        train(config, setup(run_yaml)[1])
 
 
 @pytest.mark.parametrize("place", ["nowhere", "empty", "notes.txt", "ensemble"])
-def test_places_without_weights_are_refused(run_yaml: Path, tmp_path: Path, ensemble: Run, place: str) -> None:
+def test_places_without_weights_are_refused(run_yaml: Path, tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("no weights")
-    path = ensemble.folder if place == "ensemble" else tmp_path / place
+    path = tmp_path / place
+    if place == "ensemble":
+        path = make_run(load_config(run_yaml, ["name=ensemble"]), (0, 1)).folder
     config, windows = setup(run_yaml, *begun_from(path))
     with refused("training.weights", "seed-0" if place == "ensemble" else str(path)):
         train(config, windows)

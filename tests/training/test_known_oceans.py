@@ -15,7 +15,7 @@ from sstcast.ocean.windows import Windows
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.forecast_task import fit
 
-ROWS, COLS, HISTORY, HORIZON, YEARS = 5, 6, 5, 7, 10
+ROWS, COLS, HISTORY, HORIZON, YEARS = 5, 6, 5, 4, 10
 STEPS, BATCH, LEARNING_RATE = 80, 16, 3e-3
 BASE = {"name": "linear", "stencil": True}  # with penalties from cross-validation
 FOLDS = (4, 6, 8)  # training years, after which two years are forecast
@@ -63,7 +63,7 @@ def ratios(values: np.ndarray) -> np.ndarray:
     found = []
     for years in FOLDS:
         train, test = cut(values, 0, years), cut(values, years, years + 2).thinned(3)
-        pairs = ((trained(others), block) for others, block in blocks_of_years(train, 3))
+        pairs = ((trained(others), block) for others, block in blocks_of_years(train, 2))
         share = supported_share(pairs, HORIZON)
         model, batch = trained(train), test.batch(torch.arange(len(test)))
         assert model.share is not None

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from logged import logged
-from runs_of_training import setup, weights
+from runs_of_training import ONE_STEP, setup, weights
 
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
@@ -42,7 +43,7 @@ def test_kills_change_no_bit(run_yaml: Path) -> None:
 
 
 def test_a_kill_after_the_last_checkpoint_loses_no_file(run_yaml: Path) -> None:
-    config, windows = setup(run_yaml, "training.epochs=1")
+    config, windows = setup(run_yaml, *ONE_STEP)
     run, _ = train(config, windows)
     kept = {path: path.read_text() for path in (run.history, run.curve)}
     for path in kept:
@@ -52,7 +53,7 @@ def test_a_kill_after_the_last_checkpoint_loses_no_file(run_yaml: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_left_out(run_yaml: Path) -> None:
-    options = ["training.checkpoint_steps=4"]
+    options = ["training.checkpoint_steps=1", "training.windows_per_epoch=60"]
     config, windows = setup(run_yaml, *options)
     run, _ = train(config, windows)
     end = weights(run)
@@ -76,7 +77,7 @@ def test_a_loss_that_is_not_finite(run_yaml: Path) -> None:
     config, windows = setup(run_yaml, "training.checkpoint_steps=1")
     poisoned = windows["train"].values.clone()
     poisoned[400, 1] = np.inf
-    windows["train"] = type(windows["train"])(**{**vars(windows["train"]), "values": poisoned})
+    windows["train"] = replace(windows["train"], values=poisoned)
     with pytest.raises(SSTCastError) as stop:
         train(config, windows)
     message = str(stop.value)
@@ -92,7 +93,9 @@ def test_a_loss_that_is_not_finite(run_yaml: Path) -> None:
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 1e30])
 def test_windows_to_blame_are_named_first(run_yaml: Path, value: float) -> None:
     config, windows = setup(run_yaml)
-    windows["train"].values[400, 1] = value  # the 5th of February 2002
+    values = windows["train"].values.clone()
+    values[400, 1] = value  # the 5th of February 2002
+    windows["train"] = replace(windows["train"], values=values)
     task = ForecastTask(windows, config.training, start(config.training))
     index = torch.tensor([2 * 10, 2 * 11 + 1, 2 * 500, 2 * 501, 2 * 395 + 1, 2 * 395])
     assert task.describe(index).startswith("windows tile 1, 2002-01-31 to 2002-02-14; tile 0, ")
@@ -100,6 +103,6 @@ def test_windows_to_blame_are_named_first(run_yaml: Path, value: float) -> None:
 
 def test_a_validation_score_that_is_not_finite(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ForecastTask, "validate", lambda *_: {"mse": np.nan})
-    config, windows = setup(run_yaml, "training.epochs=1")
+    config, windows = setup(run_yaml, *ONE_STEP)
     with pytest.raises(SSTCastError, match=r"validation score is not finite after epoch 1: .*learning_rate"):
         train(config, windows)
