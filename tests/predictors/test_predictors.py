@@ -19,6 +19,7 @@ from small_ocean import make_sst
 
 import sstcast
 from sstcast.config import RunConfig, load_config
+from sstcast.figures import catalogue
 from sstcast.forecasting.system import system_of
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.prepared import Prepared
@@ -106,6 +107,7 @@ def test_a_line_for_each_predictor_says_what_it_is_worth(
     assert alone_metrics["scores"]["multiscale ridge"] == scores["multiscale ridge"]  # baselines read SST alone
     assert compare_runs(run, alone)["ratio"] == pytest.approx(own / without, rel=1e-4)
     draw_quickly(monkeypatch)
+    monkeypatch.setattr(catalogue, "MAPS", {})
     report = sstcast.report(run).path.read_text()
     assert "soi: index from soi.csv, known 5 days after its span" in report
     assert "Predictor soi: MSE" in report
