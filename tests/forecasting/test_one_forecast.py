@@ -105,11 +105,10 @@ def test_all_ways_give_the_same_bits(run: Run, plain: dict[str, xr.Dataset], tmp
         same(loaded.forecast(past("2008-11-30")), plain["2008-11-30"])
     assert asked.call_count == len(DATES)  # a year of histories asks once
     for option in options:
-        loaded = sstcast.load(run, **option)
-        for date in DATES:
+        for date in DATES[1:]:
             path, new = forecast(run.folder, date, where=FieldSource(**option))
             assert (path.name, new) == (f"forecast-{date}.nc", False)  # and equal recipes give equal forecasts
-        same(loaded.forecast(past(DATES[-1])), plain[DATES[-1]])
+        same(sstcast.load(run, **option).forecast(past(DATES[-1])), plain[DATES[-1]])
 
 
 def test_a_planted_link_is_not_followed(copy: Run, tmp_path: Path) -> None:
@@ -132,8 +131,7 @@ def test_an_object_gives_the_bits_of_its_file(run: Run, plain: dict[str, xr.Data
     held = sstcast.train(
         run.config.model_copy(update={"name": "held", "runs": tmp_path}), source=ocean().chunk(time=300)
     )
-    for date in (DATES[0], DATES[-1]):
-        same(sstcast.forecast(held, date).value, plain[date])
+    same(sstcast.forecast(held, DATES[-1]).value, plain[DATES[-1]])
     same(sstcast.load(held, source=ocean()).forecast(past(DATES[-1])), plain[DATES[-1]])
 
 
@@ -156,7 +154,7 @@ def test_a_history_later_than_the_source_reads_what_the_source_has(run: Run) -> 
 
 
 def test_an_option_says_otherwise_for_the_own_file(run: Run, tmp_path: Path) -> None:
-    both = ocean()
+    both = ocean().sel(time=slice("2006"))
     both["other"] = (both["sst"] + 3).assign_attrs(units="degC")
     both.to_netcdf(tmp_path / "two.nc", engine="netcdf4")
     config = configure(
@@ -164,7 +162,7 @@ def test_an_option_says_otherwise_for_the_own_file(run: Run, tmp_path: Path) -> 
     )
     prepare(config.data)
     two = train(config, training_windows(config))[0]
-    date = DATES[-1]
+    date = "2006-06-30"
     (tmp_path / "link.nc").symlink_to(tmp_path / "two.nc")
     own, linked, other = (
         xr.load_dataset(forecast(two.folder, date, where=FieldSource(**options))[0])["sst"]

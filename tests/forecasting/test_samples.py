@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import scored_runs
 import xarray as xr
-from logged import logged
 from scipy.stats import norm
 from scored_runs import configure
 from small_ocean import make_sst
@@ -193,8 +192,12 @@ def made(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     return run
 
 
-def test_a_file_holds_samples_of_its_own_distribution(made: Run, tmp_path: Path) -> None:
-    plain, _ = forecast(made.folder, "2004-03-10", tmp_path / "plain.nc")
+@pytest.fixture(scope="module")
+def plain(made: Run) -> Path:
+    return forecast(made.folder, "2004-03-10")[0]
+
+
+def test_a_file_holds_samples_of_its_own_distribution(made: Run, plain: Path, tmp_path: Path) -> None:
     for name, count in (("with.nc", 40), ("with.zarr", 20)):
         path, _ = forecast(made.folder, "2004-03-10", tmp_path / name, samples=count)
         assert forecast(made.folder, "2004-03-10", tmp_path / name, samples=count)[1] is False
@@ -216,9 +219,8 @@ def test_a_file_holds_samples_of_its_own_distribution(made: Run, tmp_path: Path)
         assert raw["sst_sample"].dtype == np.int16
 
 
-def test_the_share_of_the_sea_has_its_interval_by_numpy(made: Run, tmp_path: Path) -> None:
+def test_the_share_of_the_sea_has_its_interval_by_numpy(made: Run, plain: Path, tmp_path: Path) -> None:
     path, _ = forecast(made.folder, "2004-03-10", tmp_path / "with.nc", samples=SAMPLES)
-    plain, _ = forecast(made.folder, "2004-03-10", tmp_path / "plain.nc")
     without, _ = forecast(made.folder, "2004-03-10", tmp_path / "without.nc", samples=0)
     found, default, none = (xr.load_dataset(one) for one in (path, plain, without))
     assert not [name for name in none if str(name).endswith(("area_quantile", "now_quantile"))]
@@ -251,16 +253,6 @@ def test_samples_of_a_command(made: Run, command, fails, tmp_path: Path) -> None
     fails(words, "forecast", made.folder, "--date", "2004-03-10", "--out", out, "--samples", 500)
     fails(["1000"], "forecast", made.folder, "--date", "2004-03-10", "--out", out, "--samples", 5000)
     assert out.read_bytes() == before
-
-
-def test_a_short_record_leaves_out_the_interval(tmp_path: Path, sst_file: Path) -> None:
-    splits = {"train": [2001, 2001], "validation": [2003, 2003], "test": [2004, 2004]}
-    run = scored_runs.make_run(configure(tmp_path, sst_file, horizon=5, splits=splits))
-    with logged() as lines:
-        path, _ = forecast(run.folder, "2004-03-10")
-    told = f"{path}: the share of the sea in a heatwave has no interval; there are too few training days"
-    assert any(line.startswith(told) for line in lines)
-    assert "heatwave_area_quantile" not in xr.load_dataset(path)
 
 
 def test_another_source_gives_its_own_training_days(made: Run, tmp_path: Path) -> None:

@@ -77,7 +77,9 @@ def test_a_memory_comes_with_a_longer_record(
     xr.testing.assert_equal(fetched["sst"].drop_attrs(), loaded.forecast(days)["sst"].drop_attrs())
 
 
-def test_points_need_no_samples(tmp_path: Path, sst_file: Path, sites: Path) -> None:
+def test_points_need_no_samples_and_the_share_of_the_sea_has_no_interval_without(
+    tmp_path: Path, sst_file: Path, sites: Path
+) -> None:
     splits = {"train": [2001, 2001], "validation": [2003, 2003], "test": [2004, 2004]}
     run = scored_runs.make_run(configure(tmp_path, sst_file, splits=splits))
     path = tmp_path / "farms.csv"
@@ -86,7 +88,10 @@ def test_points_need_no_samples(tmp_path: Path, sst_file: Path, sites: Path) -> 
         made, _ = forecast(run.folder, "2004-03-10", tmp_path / "c.nc", places=Places.read(path))
     told = f"{run.folder}: too few training days for joint samples: points have no means of weeks"
     assert told in lines
+    no_interval = f"{made}: the share of the sea in a heatwave has no interval; there are too few training days"
+    assert any(line.startswith(no_interval) for line in lines)
     fields = xr.load_dataset(made)
+    assert "heatwave_area_quantile" not in fields
     assert fields["place_sst"].notnull().all()
     assert fields["place_week_heatwave_probability"].notnull().all()
     assert fields["place_week_sst"].isnull().all()
