@@ -19,7 +19,7 @@ from sstcast.config import DataConfig, Region
 from sstcast.log import LOG
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, days_before
 from sstcast.ocean.prepared import Prepared
-from sstcast.predictors.predictors import stored_predictors
+from sstcast.predictors.predictors import digests_of_predictors
 from sstcast.reading.daily_field import short_hash
 from sstcast.reading.digests import digest_of_days
 from sstcast.runs import Run
@@ -157,12 +157,10 @@ def recipe_of_days(prepared: Prepared, before: int = 0) -> dict[str, Any]:
 
     `before` is the number of days before the splits that the fit may read.
     """
-    data, splits, keys = prepared.data, prepared.data.splits, without_paths(prepared.data)
+    splits, keys = prepared.data.splits, without_paths(prepared.data)
     first, last = splits.whole[0] - dt.timedelta(days=before), splits.validation[1]
-    stores = stored_predictors(data, prepared.cube.parent)
-    predictors = {name: store.digest(first, last) for name, store in stores.items()}
     return {
-        "predictors": predictors,
+        "predictors": digests_of_predictors(prepared.predictors, first, last),
         "days": digest_of_days(prepared.open_cube(), first, last),
         "data": keys | {"splits": {name: span for name, span in keys["splits"].items() if name != "test"}},
     }

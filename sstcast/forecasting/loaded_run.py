@@ -53,7 +53,6 @@ from sstcast.predictors.predictors import (
     check_known,
     describe_predictors,
     predictors_in,
-    stored_predictors,
     with_predictors,
 )
 from sstcast.progress import waiting
@@ -197,10 +196,6 @@ class LoadedRun:
             "forecast's; `hindcast` forecasts the past"
         )
 
-    @property
-    def _folder(self) -> Path:
-        return self.prepared.cube.parent
-
     def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
         """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
         check_by_name(predictors)
@@ -209,7 +204,7 @@ class LoadedRun:
             raise SSTCastError(
                 f"predictors: {self.run.folder} does not read {extra[0]}{suggest(extra[0], of_run)}; leave it out"
             )
-        stored = stored_predictors(self.data, self._folder)
+        stored = self.prepared.predictors
         return {name: stored[name].given(values) for name, values in predictors.items()}
 
     def _check_predictors(self, days: NDArray[np.datetime64], given: Mapping[str, xr.DataArray]) -> dict[str, str]:
@@ -217,7 +212,7 @@ class LoadedRun:
 
         Raises SSTCastError if one may not be missing.
         """
-        absent, known = check_known(days[-1], len(days), self.data, self._folder, given)
+        absent, known = check_known(days[-1], len(days), self.prepared.predictors, given)
         missing = [f"{name} {reason}, its climatology is read" for name, reason in absent.items()]
         told = "; ".join(filter(None, [describe_predictors(self.data), *missing]))
         return {name: text for name, text in (("predictors", told), ("predictors_known", known)) if text}
@@ -255,7 +250,7 @@ class LoadedRun:
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
         """Hash what the days of a history know of the predictors."""
         days = xr.Dataset(coords={"time": history["time"]})
-        predictors = predictors_in(with_predictors(days, self.data, self._folder, given))
+        predictors = predictors_in(with_predictors(days, self.prepared.predictors, given))
         return hashlib.sha256(b"".join(field.values.tobytes() for field in predictors.values())).hexdigest()
 
     def forecast(
@@ -316,10 +311,9 @@ class LoadedRun:
         prepared = self.turn_to(history.indexes["time"][-1].date())
         count = self.days_read
         history = last_consecutive(history, count, self.most_days)
-        given = self._given(predictors or {})
 
         def of_one_state() -> xr.Dataset:
-            return self._forecast(history, count, extras, given)
+            return self._forecast(history, count, extras, self._given(predictors or {}))
 
         return prepared.unchanged(of_one_state, prepared.data.splits.before_test[1])
 
@@ -329,7 +323,8 @@ class LoadedRun:
         """Forecast from a checked history, of which the models read the last `count` days (see `forecast`)."""
         from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
 
-        days = with_predictors(self.normals.anomalies_of(history).compute(), self.data, self._folder, given)
+        days = self.normals.anomalies_of(history).compute()
+        days = with_predictors(days, self.prepared.predictors, given)
         days_read, standard = (days.isel(time=slice(-length, None)) for length in (count, self.data.history))
         of_predictors = self._check_predictors(days_read["time"].values, given)
         limits = limits_of(self.prepared)

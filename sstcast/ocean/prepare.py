@@ -84,7 +84,7 @@ def update_predictors(prepared: Prepared) -> Prepared:
     if not prepared.data.predictors:
         return prepared
     with locked(prepared.cube.parent):
-        prepare_predictors(prepared.data, prepared.cube.parent, prepared.open_cube())
+        prepare_predictors(prepared.predictors, prepared.open_cube())
     return replace(prepared)
 
 
@@ -160,7 +160,7 @@ class _Preparation:
         made, is_written = self.prepared, self._update
         any_written |= is_written(made.statistics, made.recipe_of_statistics, self._statistics)
         any_written |= is_written(made.anomalies, made.recipe_of_anomalies, self._anomalies)
-        return prepare_predictors(self.data, self.prepared.cube.parent, self.cube) or any_written
+        return prepare_predictors(self.prepared.predictors, self.cube) or any_written
 
     def _check_splits(self) -> None:
         """Raise SSTCastError like `check_splits`, and name the gap that ends the record before a split does."""

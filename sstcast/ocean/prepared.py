@@ -24,6 +24,7 @@ from pydantic import Field
 from sstcast.config import DataConfig
 from sstcast.errors import Outdated, SSTCastError, counted, reading
 from sstcast.log import LOG, warn_once
+from sstcast.predictors.predictor import Predictor
 from sstcast.predictors.predictors import (
     changed_predictors,
     digests_of_predictors,
@@ -100,10 +101,15 @@ class Prepared:
     def _beside(self, ending: str) -> Path:
         return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ending))
 
+    @cached_property
+    def predictors(self) -> dict[str, Predictor]:
+        """What is read besides SST, by name. Each of its stores, too, is opened once."""
+        return stored_predictors(self.data, self.cube.parent)
+
     @property
     def _stores(self) -> list[Path]:
-        predictors = stored_predictors(self.data, self.cube.parent).values()
-        return [self.cube, self.statistics, self.anomalies, *(path for one in predictors for path in one.stores)]
+        of_predictors = (path for predictor in self.predictors.values() for path in predictor.stores)
+        return [self.cube, self.statistics, self.anomalies, *of_predictors]
 
     @property
     def recipe_of_cube(self) -> dict[str, Any]:
@@ -229,6 +235,7 @@ class Prepared:
                 f"{self.cube.parent}: was prepared again from other days while it was read; load the run again"
             )
         vars(self)["_states"] = states
+        vars(self).pop("predictors", None)  # which may hold newer days
         return True
 
     @cached_property
@@ -254,7 +261,7 @@ class Prepared:
     @cached_property
     def _known(self) -> dict[str, str]:
         """Digests of what the days before the test know of the predictors."""
-        return digests_of_predictors(self.data, self.cube.parent, self.data.splits.before_test[1])
+        return digests_of_predictors(self.predictors, *self.data.splits.before_test)
 
     def _is_of_cube(self, store: xr.Dataset) -> bool:
         """Return whether statistics or anomalies were made from the days of the cube, which may have more."""
@@ -296,9 +303,9 @@ class Prepared:
 
     @cached_property
     def _anomalies(self) -> xr.Dataset:
-        for predictor in stored_predictors(self.data, self.cube.parent).values():
+        for predictor in self.predictors.values():
             predictor.check_current(self._cube)
-        return with_predictors(self._standardised, self.data, self.cube.parent)
+        return with_predictors(self._standardised, self.predictors)
 
     @cached_property
     def _standardised(self) -> xr.Dataset:
@@ -333,13 +340,15 @@ class Prepared:
     def _record_of(self, data: DataConfig) -> "Record":
         def of_one_state() -> Record:
             cube, is_of_base = self.open_cube(), data.splits.base == self.data.splits.base
+            is_own = is_of_base and data.predictors == self.data.predictors
+            predictors = self.predictors if is_own else stored_predictors(data, self.cube.parent)
             return Record(
                 source=self.data.source,
                 cube=self.digest_of_days(data),
                 test=digest_of_days(cube, *data.splits.test),
                 statistics=str(self.open_statistics().attrs["digest"]) if is_of_base else "",
                 anomalies=self._digest_of_anomalies(data) if is_of_base else "",
-                predictors=digests_of_predictors(data, self.cube.parent),
+                predictors=digests_of_predictors(predictors, *data.splits.whole),
             )
 
         return self.unchanged(of_one_state, data.splits.whole[1])
@@ -469,5 +478,5 @@ def check_source(prepared: Prepared, remedy: str = REMEDY, only_warn: bool = Fal
             f"{prepared.data.path}: has changed since {prepared.cube} was made from it, on "
             f"{counted(days.size, 'day')}, the first {first}; {remedy}"
         )
-    elif changed := changed_predictors(prepared.data, prepared.cube.parent):
+    elif changed := changed_predictors(prepared.predictors):
         raise SSTCastError(f"{changed[0]}; {remedy}")

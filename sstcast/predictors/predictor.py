@@ -176,7 +176,11 @@ class Predictor:
         return dataset.isel(init_time=has_values)
 
     def open_statistics(self) -> xr.Dataset:
-        """Open the climatology and scale. Raises SSTCastError if they are absent or damaged."""
+        """Open the climatology and scale, like `open`."""
+        return self._opened_statistics
+
+    @cached_property
+    def _opened_statistics(self) -> xr.Dataset:
         return rounded(open_intact(self.statistics, REMEDY, {"layout": LAYOUT})).load()
 
     @contextmanager
@@ -448,7 +452,8 @@ class Predictor:
             **{name: str(text) for name, text in dataset.attrs.items()},
         )
         write(dataset, path, chunks=chunks, check=check)
-        vars(self).pop("_opened", None)
+        for opened in ("_opened", "_opened_statistics"):
+            vars(self).pop(opened, None)
 
 
 def known(kind: Kind, values: xr.DataArray, places: Places, statistics: xr.Dataset, days: Days) -> xr.DataArray:

@@ -27,6 +27,7 @@ from sstcast.predictors.static import STATIC
 from sstcast.predictors.values import ROUNDING
 
 VARIABLE_PREFIX = "predictor_"
+Predictors = Mapping[str, Predictor]  # by name
 KINDS = {"index": INDEX, "grid": GRID, "forecast": forecast.FORECAST, "static": STATIC}
 
 
@@ -38,27 +39,27 @@ def stored_predictors(data: DataConfig, folder: Path) -> dict[str, Predictor]:
     }
 
 
-def prepare_predictors(data: DataConfig, folder: Path, cube: xr.Dataset) -> bool:
-    """Bring the stores of all predictors up to date. Returns whether any was written.
+def prepare_predictors(predictors: Predictors, cube: xr.Dataset) -> bool:
+    """Bring the stores of predictors up to date. Returns whether any was written.
 
     Logs each store written, and each predictor that is not known on some days of the cube.
     Raises SSTCastError if a source cannot be read or does not serve.
     """
-    written = [predictor.prepare(cube) for predictor in stored_predictors(data, folder).values()]
+    written = [predictor.prepare(cube) for predictor in predictors.values()]
     return any(written)
 
 
 def with_predictors(
-    anomalies: xr.Dataset, data: DataConfig, folder: Path, given: Mapping[str, xr.DataArray] | None = None
+    anomalies: xr.Dataset, predictors: Predictors, given: Mapping[str, xr.DataArray] | None = None
 ) -> xr.Dataset:
     """Add what is known of each predictor on each day of `anomalies` (see the module's docstring).
 
-    Values come from the stores in `folder`, or from `given`, by name. Raises SSTCastError if a store is absent.
+    Values come from its store, or from `given`, by name. Raises SSTCastError if a store is absent.
     """
     days = anomalies["time"].values
     known = {
         VARIABLE_PREFIX + name: predictor.known(days, (given or {}).get(name))
-        for name, predictor in stored_predictors(data, folder).items()
+        for name, predictor in predictors.items()
     }
     return anomalies.assign(known) if known else anomalies
 
@@ -70,17 +71,14 @@ def predictors_in(anomalies: xr.Dataset) -> dict[str, xr.DataArray]:
     }
 
 
-def digests_of_predictors(data: DataConfig, folder: Path, last: dt.date | None = None) -> dict[str, str]:
-    """Hash, for each predictor, its units and all that the days of the splits, up to `last`, know of it."""
-    first, end = data.splits.whole
-    return {
-        name: predictor.digest(first, last or end) for name, predictor in stored_predictors(data, folder).items()
-    }
+def digests_of_predictors(predictors: Predictors, first: dt.date, last: dt.date) -> dict[str, str]:
+    """Hash, for each predictor, its units and all that the days from `first` to `last` know of it."""
+    return {name: predictor.digest(first, last) for name, predictor in predictors.items()}
 
 
-def changed_predictors(data: DataConfig, folder: Path) -> list[str]:
+def changed_predictors(predictors: Predictors) -> list[str]:
     """Return how the sources of predictors differ from their stores (see `Predictor.changed`)."""
-    return list(filter(None, (predictor.changed() for predictor in stored_predictors(data, folder).values())))
+    return list(filter(None, (predictor.changed() for predictor in predictors.values())))
 
 
 def describe_predictors(data: DataConfig) -> str:
@@ -97,14 +95,14 @@ def _described(config: PredictorConfig) -> str:
 
 
 def check_known(
-    day: np.datetime64, read: int, data: DataConfig, folder: Path, given: Mapping[str, xr.DataArray]
+    day: np.datetime64, read: int, predictors: Predictors, given: Mapping[str, xr.DataArray]
 ) -> tuple[dict[str, str], str]:
     """Check that on an initial date each predictor is known as well as on training days.
 
     Args:
         day: the initial date.
         read: number of days up to it of which values are read.
-        data: a data configuration, whose predictors have their stores in `folder`.
+        predictors: those of a run.
         given: values that are read beside those of the stores, by name.
 
     Returns:
@@ -114,14 +112,15 @@ def check_known(
         SSTCastError: one that may not be missing is not known as well.
     """
     absent, told = {}, []
-    for name, predictor in stored_predictors(data, folder).items():
+    for name, predictor in predictors.items():
         reason = predictor.missing(day, given.get(name))
         usual = usual_coverage(predictor, read)
         for what, (share,) in predictor.coverage(np.array([day]), read, given.get(name)).items():
             least, median = usual[what]
             told.append(f"{name}: {share:.1%} of {what}")
             if share < median and not reason:
-                LOG.info(f"{folder}: {told[-1]} is known, less than on half of the training days ({median:.1%})")
+                usually = f"less than on half of the training days ({median:.1%})"
+                LOG.info(f"{predictor.path.parent}: {told[-1]} is known, {usually}")
             if share < least and not reason:
                 reason = f"tells {share:.1%} of {what}, less than on nine in ten training days ({least:.1%})"
         if reason and predictor.config.missing == "error":
@@ -149,10 +148,10 @@ def usual_coverage(predictor: Predictor, read: int) -> dict[str, tuple[float, fl
     return usual
 
 
-def count_lacking(days: Days, read: int, data: DataConfig, folder: Path) -> dict[str, int]:
+def count_lacking(days: Days, read: int, predictors: Predictors) -> dict[str, int]:
     """Return by name, and log, on how many consecutive `days` less is known than on nine in ten training days."""
     counts = {}
-    for name, predictor in stored_predictors(data, folder).items():
+    for name, predictor in predictors.items():
         usual = usual_coverage(predictor, read)
         lacking = [shares < usual[what][0] for what, shares in predictor.coverage(days, read).items()]
         if lacking and (count := int(np.any(lacking, axis=0).sum())):

@@ -112,7 +112,7 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
     days = SpreadCalibrator(prepared)
     systems = systems_of(run, days)
     history = config.history + systems[MODEL].system.before
-    lacking = count_lacking(truth.windows.init_times, history, config, prepared.cube.parent)
+    lacking = count_lacking(truth.windows.init_times, history, prepared.predictors)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         verified = verify(Scene(truth, systems, asked, references=False), label, write)

@@ -10,7 +10,6 @@ from sstcast.names import DAY
 from sstcast.predictors.forecast import FORECAST, IS_SST
 from sstcast.predictors.newest import Days, newest_known
 from sstcast.predictors.predictor import Predictor
-from sstcast.predictors.predictors import stored_predictors
 from sstcast.progress import tracked
 from sstcast.reading.units import celsius
 from sstcast.scores.analysis import Analysis
@@ -95,10 +94,9 @@ class Rival:
 
 def rivals_in(truth: Analysis) -> list[Rival]:
     """Return the forecasts of SST among the predictors of a run. Perfect forecasts, which nobody has, are none."""
-    stored = stored_predictors(truth.data, truth.prepared.cube.parent).values()
     return [
         Rival(predictor, truth)
-        for predictor in stored
+        for predictor in truth.prepared.predictors.values()
         if predictor.kind is FORECAST and predictor.open().attrs.get(IS_SST) == str(True)
     ]
 

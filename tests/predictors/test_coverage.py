@@ -21,7 +21,7 @@ Read = Callable[..., Any]
 
 
 def known(stored: Any, day: np.datetime64 = DAY, **given: Any) -> tuple[dict[str, str], str]:
-    return check_known(day, READ, stored.data, stored.path.parent, given)
+    return check_known(day, READ, {stored.name: stored}, given)
 
 
 def gappy(data: xr.Dataset, day: str, cells: int) -> xr.Dataset:
@@ -59,7 +59,7 @@ def test_unknown_days_of_the_history_are_missing(read: Read) -> None:  # noqa: F
         known(stored)
     assert not known(stored, np.datetime64("2004-06-30", "ns"))[0]
     assert not known(stored, np.datetime64("2004-07-20", "ns"))[0]
-    counts = count_lacking(DAYS[DAYS.year == 2004].values, READ, stored.data, stored.path.parent)
+    counts = count_lacking(DAYS[DAYS.year == 2004].values, READ, {stored.name: stored})
     assert counts == {"wind": 9 + READ - 1}
 
 
@@ -79,7 +79,7 @@ def test_what_has_gaps_serves_as_in_training(read: Read) -> None:  # noqa: F811
     swath = data.where(random.random(data["u10"].shape) < 0.6)
     stored = read(swath, "grid")
     days = DAYS[DAYS.year >= 2003].values
-    lacking = count_lacking(days, READ, stored.data, stored.path.parent)["wind"]
+    lacking = count_lacking(days, READ, {stored.name: stored})["wind"]
     assert 0.08 < lacking / len(days) < 0.3  # each of two shares is below its tenth percentile on a tenth of days
     tolerant = read(swath, "grid", **MAY)
     with logged() as lines:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from sstcast.forecasting.transfer import transferred_run
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.predictors import predictor
 from sstcast.reading.raw import Day, pack
 from sstcast.runs import Run
 from sstcast.scores.analysis import ALL, Analysis
@@ -93,12 +95,15 @@ def history(place: Path, day: str) -> xr.DataArray:
         return dataset["sst"].sel(time=slice(None, day)).load()
 
 
-def test_evaluate_tells_what_a_field_is_worth(run: Run, command: Any) -> None:
+def test_evaluate_tells_what_a_field_is_worth(run: Run, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, open_intact = [], predictor.open_intact
+    monkeypatch.setattr(predictor, "open_intact", lambda path, *o: (opened.append(path), open_intact(path, *o))[1])
     with logged() as lines:
         code, out, _ = command("evaluate", run.folder)
     metrics = json.loads(run.metrics.read_text())
     own, without = (metrics["scores"][name]["degC"]["mse"] for name in ("model", "without wind"))
     assert code == 0
+    assert max(Counter(opened).values()) == 1  # each store by the one that has it
     assert metrics["predictors_lacking"] == {"wind": 12}  # one of the ten days that are read
     assert "wind: less is known than on nine in ten training days on 12 of 88 dates" in lines
     assert f"Predictor wind: MSE {own:.4f} °C² with it, {without:.4f} without, ratio" in out
@@ -263,8 +268,13 @@ def test_a_field_may_grow_but_not_change(place: Path, run: Run) -> None:
     wind.sel(time=slice(None, "2006-01-31")).to_netcdf(path)
     run = with_other(place, "growing")
     prepare(run.config.data)
+    loaded = sstcast.load(run)
+    loaded.forecast(history(place, "2006-02-02"))
     wind.to_netcdf(path)
-    assert sstcast.update(run, "2006-06-20").code == 0
+    updated = sstcast.update(run, "2006-06-20")
+    assert updated.code == 0
+    newest = loaded.forecast(history(place, "2006-06-20"))  # from stores that were replaced
+    np.testing.assert_allclose(newest["sst"], xr.load_dataset(updated.forecast)["sst"], atol=1e-4)
     changed = wind.copy(deep=True)
     changed["u10"][700] = 3
     changed.to_netcdf(path)

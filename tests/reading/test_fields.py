@@ -334,30 +334,17 @@ def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     return make_run(RunConfig.model_validate({"name": "small", "runs": folder, "data": data, "model": model}))
 
 
-# Of each kind one, as all commands read alike: names, places, dates, units, files and their absence.
-BY_EVERY_COMMAND = {
-    "several",
-    "curvilinear",
-    "one site",
-    "a date twice",
-    "two units",
-    "another grid",
-    "nothing there",
-}
-
-
 @pytest.mark.parametrize("case", REFUSED)
 def test_observations_are_refused_in_one_line_by_every_command(tmp_path: Path, run: Run, case: str) -> None:
     write, words = REFUSED[case]
     path, scored = write(tmp_path), netcdf(forecasts(), "forecasts.nc")(tmp_path / "f")
-    uses: list[Callable[[], object]] = [lambda: prepare(data_of(path, directory=tmp_path / "p"))]
-    if not (is_regridded := case in ("curvilinear", "points")):  # which the others do by themselves
-        uses.append(lambda: start(FieldSource(source=path), tmp_path / "a.yaml"))
-    if case in BY_EVERY_COMMAND:
-        uses.append(lambda: score(scored, FieldSource(source=path)))
-    if case in BY_EVERY_COMMAND and not is_regridded:
-        uses.append(lambda: forecast(run.folder, where=FieldSource(source=path)))
-    for use in uses:
+    keys = {"directory": tmp_path / "p"}
+    always = (lambda: prepare(data_of(path, **keys)), lambda: score(scored, FieldSource(source=path)))
+    unless_regridded = (  # which these do by themselves
+        lambda: start(FieldSource(source=path), tmp_path / "a.yaml"),
+        lambda: forecast(run.folder, where=FieldSource(source=path)),
+    )
+    for use in (*always, *(() if case in ("curvilinear", "points") else unless_regridded)):
         with refused(path.name, *(words if path.exists() else ["no such"])):
             use()
     assert not (tmp_path / "a.yaml").exists()
