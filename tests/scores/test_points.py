@@ -27,7 +27,7 @@ from sstcast.scores.kinds import points as scored_points
 from sstcast.scores.kinds.points import SUMS, Points, check_observations, two_way_sums
 from sstcast.scores.score_files import ScoreFiles
 
-NOISE, COUNT = 0.3, 30_000
+NOISE, COUNT = 0.3, 10_000
 Command = Callable[..., tuple[int, str, str]]
 
 
