@@ -49,15 +49,15 @@ from sstcast.storage.artefacts import remove, write_json
 from sstcast.storage.stores import open_written
 
 CELLS = ("lat", "lon")
-POINT_DAYS = pd.date_range("2005-01-03", "2008-12-31", freq="7D")
-DATES = -(-(2 * 365 - 10 - 8) // EVERY)  # of each fold
+POINT_DAYS = pd.date_range("2005-01-03", "2006-12-31", freq="7D")
+DATES = -(-(365 - 10 - 8) // EVERY)  # of each fold
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished hindcast of two systems, at points as well, made from its own folder."""
     folder = tmp_path_factory.mktemp("made")
-    write_ocean(folder)
+    write_ocean(folder, years=6)
     with contextlib.chdir(folder):
         write_points(Path("points.csv"))
         assert hindcast(planned())[1]
@@ -109,8 +109,8 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
     sst = truth()
     years = sst["time"].dt.year
     dates = []
-    for first, last in ((2005, 2006), (2007, 2008)):  # as windows of the years alone
-        days = sst["time"].values[(years >= first) & (years <= last)]
+    for year in (2005, 2006):  # as windows of the year alone
+        days = sst["time"].values[years == year]
         dates.append(days[np.arange(0, len(days) - 10 - 8, EVERY) + 9])
     one = forecasts["one"]
     np.testing.assert_array_equal(one["init_time"], np.concatenate(dates))
@@ -125,7 +125,7 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
         assert of["mse"] == pytest.approx(errors.mean(), rel=1e-4)
         np.testing.assert_allclose(of["by_lead"]["mse"], errors.mean(0), rtol=1e-4)
         np.testing.assert_allclose(of["by_week"]["mse"], [errors[:, :7].mean(), errors[:, 7:].mean()], rtol=1e-4)
-        for fold, some in (("2005", errors[: len(dates[0])]), ("2007", errors[len(dates[0]) :])):
+        for fold, some in (("2005", errors[: len(dates[0])]), ("2006", errors[len(dates[0]) :])):
             assert of["by_fold"]["mse"][fold] == pytest.approx(some.mean(), rel=1e-4)
         summer = np.isin(made["valid_time"].dt.month.values, (12, 1, 2))
         assert of["by_season"]["mse"]["DJF"] == pytest.approx(errors[summer].mean(), rel=1e-4)
@@ -156,7 +156,7 @@ def test_points_of_all_folds(inside: Path) -> None:
     assert found["scores"]["one"]["mse"] == pytest.approx(np.square(errors).mean(), rel=5e-3)  # in hundredths
     low, high = found["scores"]["one"]["interval"]
     assert low < found["scores"]["one"]["mse"] < high
-    assert metrics()["terciles"]["scores"]["one"]["by_fold"]["rps"].keys() == {"2005", "2007"}
+    assert metrics()["terciles"]["scores"]["one"]["by_fold"]["rps"].keys() == {"2005", "2006"}
 
 
 def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) -> None:
@@ -166,10 +166,10 @@ def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) 
     values, years = np.nan_to_num(sst.values.reshape(len(sst), -1)), sst["time"].dt.year.values
     forecasts = xr.open_zarr("hindcast/one/hindcast.zarr").load()
     errors: dict[str, list[np.ndarray]] = {"climatology": [], "persistence": []}
-    for first in (2005, 2007):
+    for first in (2005, 2006):
         known = years < first
         climatology = (terms @ np.linalg.lstsq(terms[known], values[known], rcond=None)[0]).reshape(sst.shape)
-        some = forecasts.sel(init_time=slice(str(first), str(first + 1)))
+        some = forecasts.sel(init_time=str(first))
         normal = sst.copy(data=climatology).sel(time=some["valid_time"]).drop_vars("time")
         last = (sst - climatology).sel(time=some["init_time"]).drop_vars("time")
         errors["climatology"].append(squares(normal))
@@ -239,14 +239,14 @@ def test_the_table_the_report_the_leaderboard_and_the_maps(
     with Path("hindcast/hindcast.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     parts = {row["part"] for row in table}
-    assert {"all", "lead 1", "lead 8", "week 2", "season JJA", "fold 2007"} <= parts
+    assert {"all", "lead 1", "lead 8", "week 2", "season JJA", "fold 2006"} <= parts
     assert len(table) == len(parts) * len(found["systems"])
     one = next(row for row in table if row["system"] == "one" and row["part"] == "all")
     ours = found["ratios"]["mse"]["one"][found["reference"]]["ratio"]
     assert float(one["ratio"]) == ours
-    last = next(row for row in table if row["system"] == "two" and row["part"] == "fold 2007")
+    last = next(row for row in table if row["system"] == "two" and row["part"] == "fold 2006")
     by_fold = found["ratios"]["event"]["two"]["base rate"]["by_fold"]["ratio"]
-    assert float(last["event_skill"]) == pytest.approx(1 - by_fold["2007"])
+    assert float(last["event_skill"]) == pytest.approx(1 - by_fold["2006"])
     page, new = write_report(Results(Path("hindcast")))
     assert new
     assert not write_report(Results(Path("hindcast")))[1]
@@ -265,14 +265,16 @@ def test_the_table_the_report_the_leaderboard_and_the_maps(
 
 
 def test_the_splits_of_a_fold(inside: Path) -> None:
-    config = Run(Path("hindcast/one/fold-2007")).config
-    spans = {name: tuple(map(str, span)) for name, span in config.data.splits.given.items()}
-    assert spans == {
-        "train": ("2001-01-01", "2005-12-31"),
-        "validation": ("2006-01-01", "2006-12-31"),
-        "test": ("2007-01-01", "2008-12-31"),
-        "base_period": ("2001-01-01", "2006-12-31"),
-    }
+    longer = plan(system("one"), last=2008, fold=2)
+    config = longer.run(longer.systems[0], longer.protocol.folds[1])
+    for of, first, last in ((config, 2007, 2008), (Run(Path("hindcast/one/fold-2006")).config, 2006, 2006)):
+        spans = {name: tuple(map(str, span)) for name, span in of.data.splits.given.items()}
+        assert spans == {
+            "train": ("2001-01-01", f"{first - 2}-12-31"),
+            "validation": (f"{first - 1}-01-01", f"{first - 1}-12-31"),
+            "test": (f"{first}-01-01", f"{last}-12-31"),
+            "base_period": ("2001-01-01", f"{first - 1}-12-31"),
+        }
 
 
 # Heatwaves, from the forecasts and the source.
@@ -286,12 +288,12 @@ def in_event(hot: xr.DataArray) -> xr.DataArray:
 def folds(inside: Path) -> dict[str, xr.Dataset]:
     """By fold: what came true, what was known on the initial date, base rates, and the chances of system `one`."""
     sst, forecasts, found = truth(), xr.open_zarr("hindcast/one/hindcast.zarr"), {}
-    for first in (2005, 2007):
+    for first in (2005, 2006):
         before = slice(None, str(first - 1))
         limit = on_days(limits(sst.sel(time=before))["heatwave_threshold"], sst["time"])
         hot = (sst > limit).astype(float)
         event, row = in_event(hot), (hot.rolling(time=5).sum() == 5).astype(float)
-        some = forecasts.sel(init_time=slice(str(first), str(first + 1))).load()
+        some = forecasts.sel(init_time=str(first)).load()
         margin = some["sst"] - limit.sel(time=some["valid_time"]).drop_vars("time")
         found[str(first)] = xr.Dataset(
             {
@@ -332,8 +334,7 @@ def test_brier_scores_of_all_folds_by_thresholds_of_the_days_before(
     np.testing.assert_allclose(of["by_lead"]["brier"], by_date.mean("init_time"), atol=close)
     years = by_date["init_time"].dt.year
     for fold, brier in of["by_fold"]["brier"].items():
-        inside = (years >= int(fold)) & (years <= int(fold) + 1)
-        assert brier == pytest.approx(float(by_date[inside].mean()), abs=close)
+        assert brier == pytest.approx(float(by_date[years == int(fold)].mean()), abs=close)
     summer = by_date["valid_time"].dt.season == "DJF"
     assert of["by_season"]["brier"]["DJF"] == pytest.approx(float(by_date.where(summer).mean()), abs=close)
     came = xr.concat([days[kind] for days in folds.values()], "init_time").weighted(area).mean()
@@ -348,7 +349,7 @@ def test_all_systems_are_measured_by_the_longest_record() -> None:
     late = {"train": ["2001-06-01", "2002-12-31"], "validation": [2003, 2003], "test": [2004, 2004]}
     planned = plan(system("late", splits=late), system("early"))
     bases = [[str(day) for day in planned.thresholds(fold).splits.base] for fold in planned.protocol.folds]
-    assert bases == [["2001-01-01", "2004-12-31"], ["2001-01-01", "2006-12-31"]]
+    assert bases == [["2001-01-01", "2004-12-31"], ["2001-01-01", "2005-12-31"]]
 
 
 # What is done once, and what survives.
@@ -380,15 +381,15 @@ def test_a_source_replaced_since_is_named(
 ) -> None:
     """The scores stay those of the days as they were; one line says so, and how to score the new days."""
     found, kept = metrics(), shutil.copy2("small.nc", tmp_path / "small.nc")
-    write_ocean(inside, jump=1)
+    write_ocean(inside, jump=1, years=6)
     try:
         assert hindcast(planned()) == (found, False)
         told = capsys.readouterr().err
         assert told.count("\n") == 1
-        for words in ("small.nc: has changed since", "on 366 days, the first 2008-01-01", "--out"):
+        for words in ("small.nc: has changed since", "on 365 days, the first 2006-01-01", "--out"):
             assert words in told
         Path("hindcast/metrics.json").unlink()
-        with pytest.raises(SSTCastError, match=r"fold-2007: was trained on other data than"):
+        with pytest.raises(SSTCastError, match=r"fold-2006: was trained on other data than"):
             hindcast(planned())
     finally:
         shutil.copy2(kept, "small.nc")
@@ -402,7 +403,7 @@ def test_a_source_replaced_since_is_named(
 
 def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:
     before = [contents(inside / "hindcast", name) for name in ("one", "two")]
-    for path in ("one/hindcast.zarr", "two/fold-2007/hindcast.nc", "hindcast.csv", "metrics.json"):
+    for path in ("one/hindcast.zarr", "two/fold-2006/hindcast.nc", "hindcast.csv", "metrics.json"):
         remove(Path("hindcast") / path)
     with logged() as lines:
         assert hindcast(planned())[1]
@@ -452,7 +453,7 @@ def test_a_signal_to_the_parent_lets_the_tasks_at_hand_save(tmp_path: Path) -> N
 def test_after_a_kill_of_all_processes_a_cluster_ends_in_the_same_bytes(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_ocean(tmp_path)
+    write_ocean(tmp_path, years=6)
     script = Path(__file__).parents[1] / "helpers/small_hindcast.py"
     with subprocess.Popen([sys.executable, script, tmp_path, "2"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

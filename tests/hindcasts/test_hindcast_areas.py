@@ -11,6 +11,7 @@ from small_hindcast import plan, system, write_ocean
 
 from sstcast.figures.sheets.areas import areas
 from sstcast.hindcasts.hindcast import hindcast
+from sstcast.names import SCORED_YEARS
 from sstcast.places.places import Place, Places
 from sstcast.scores.asked import Asked
 from sstcast.scores.comparisons import json_numbers
@@ -22,27 +23,27 @@ PLACES = Places((Path("mine.geojson"),), (PARK, Place("elsewhere", shapely.Point
 
 @pytest.mark.slow
 def test_places_of_a_hindcast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_ocean(tmp_path)
+    write_ocean(tmp_path, years=6)
     monkeypatch.chdir(tmp_path)
     asked = replace(plan(system("one", "ridge", options={})), asked=Asked(PLACES, events=True))
     with logged() as lines:
         metrics, new = hindcast(asked)
     assert new
-    assert "park: 100% of its area are in 16 ocean cells" in lines
+    assert "park: 100% of its area are in 16 ocean cells, from 171 to 172 degrees east" in lines
     assert any(line.startswith("elsewhere: lies outside the region") for line in lines)
     assert list(metrics["areas"]) == ["region", "park"]
     with asked.hindcast.open() as opened:
         tables = opened.load()
-    assert set(tables["fold"].values) == {2005, 2007}
+    assert set(tables["fold"].values) == {2005, 2006}
     for area, of in metrics["areas"].items():
-        assert set(of) == set(metrics["systems"])
+        assert set(of) == {*metrics["systems"], SCORED_YEARS}
         crps = tables["area_crps_by_date"].sel(area=area, system="one")
         assert of["one"]["crps"] == pytest.approx(float(crps.mean()), abs=1e-5)
-        for fold in (2005, 2007):
+        for fold in (2005, 2006):
             scored = crps.sel(init_time=tables["fold"] == fold).dropna("init_time")
             assert (np.diff(scored["init_time"]) >= np.timedelta64(EVERY - 6, "D")).all()
             assert of["one"]["by_fold"]["crps"][str(fold)] == json_numbers(scored.mean().values.astype(float))
-    (sheet,) = areas(metrics, "hindcast")
+    sheet, *_ = areas(metrics, "hindcast")
     assert [name for name, _ in sheet.rows] == ["region", "park"]
     first = next(iter(metrics["systems"]))
     assert sheet.rows[1][1][0] == f"{metrics['areas']['park'][first]['crps']:.4f}"

@@ -19,7 +19,7 @@ from sstcast.hindcasts.hindcast import hindcast
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 
-FOLD = "hindcast/one/fold-2007"
+FOLD = "hindcast/one/fold-2005"
 
 
 def local() -> RunConfig:
@@ -34,9 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make(folder: Path, jump: float = 0) -> Path:
     """Make the hindcast in `folder`, and return it. What compares it with baselines is tested elsewhere."""
-    write_ocean(folder, jump)
+    write_ocean(folder, jump, years=6)
     with contextlib.chdir(folder), without_baselines():
-        hindcast(plan(local(), first=2007))
+        hindcast(plan(local(), fold=2))
     return folder
 
 
@@ -46,7 +46,7 @@ def forecasts(folder: Path) -> xr.DataArray:
 
 def test_no_later_day_enters_a_choice_a_weight_or_a_forecast(folder: Path, tmp_path: Path) -> None:
     ours, theirs = forecasts(folder), forecasts(make(tmp_path, jump=2))
-    early = ours["init_time"].values < np.datetime64("2008-01-01")
+    early = ours["init_time"].values < np.datetime64("2006-01-01")
     np.testing.assert_array_equal(ours[early], theirs[early])
     assert float(abs(ours[~early] - theirs[~early]).max()) > 0.1
     ours, theirs = (
@@ -55,7 +55,7 @@ def test_no_later_day_enters_a_choice_a_weight_or_a_forecast(folder: Path, tmp_p
         )
         for place in (folder, tmp_path)
     )
-    early = ours["init_time"].values < np.datetime64("2008-01-01") - np.timedelta64(8 + MARGIN_DAYS, "D")
+    early = ours["init_time"].values < np.datetime64("2006-01-01") - np.timedelta64(8 + MARGIN_DAYS, "D")
     np.testing.assert_array_equal(ours[:, early], theirs[:, early])
     assert float(abs(ours[:, ~early] - theirs[:, ~early]).max()) > 0.1
     with contextlib.chdir(folder):  # its spread is that of the same system, fitted to earlier days
@@ -73,7 +73,7 @@ def test_a_forecast_is_the_hindcasts_and_refuses_less_than_a_year(
 ) -> None:
     monkeypatch.chdir(folder)
     hindcasts = forecasts(folder)
-    date = hindcasts["init_time"].sel(init_time="2007-10").values[0]
+    date = hindcasts["init_time"].sel(init_time="2005-10").values[0]
     expected = hindcasts.sel(init_time=date).values
     fold = folder / FOLD
     path, _ = forecast(fold, str(date)[:10])
@@ -91,26 +91,26 @@ def test_a_forecast_is_the_hindcasts_and_refuses_less_than_a_year(
 
 
 def test_a_forecast_uses_the_last_whole_year(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From 2008 on, the fold that was fitted up to 2006 forecasts as a run that is fitted up to 2007."""
+    """From 2006 on, the fold that was fitted up to 2004 forecasts as a run that is fitted up to 2005."""
     monkeypatch.chdir(folder)
-    splits = {"train": [2001, 2006], "validation": [2007, 2007], "test": [2008, 2008]}
+    splits = {"train": [2001, 2004], "validation": [2005, 2005], "test": [2006, 2006]}
     data = local().data.model_copy(
-        update={"splits": Splits.model_validate(splits | {"base_period": [2001, 2007]})}
+        update={"splits": Splits.model_validate(splits | {"base_period": [2001, 2005]})}
     )
     newer = sstcast.train(local().model_copy(update={"name": "newer", "data": data}))
     ours, theirs = (
-        sstcast.forecast(run, "2008-03-01", out=f"{name}.nc").value
+        sstcast.forecast(run, "2006-03-01", out=f"{name}.nc").value
         for name, run in (("ours", folder / FOLD), ("theirs", newer))
     )
     for name in ("sst", "sst_anomaly", "sst_spread", "heatwave_probability"):
         np.testing.assert_array_equal(ours[name], theirs[name])
-    assert "2001-01-01..2007-12-31" in ours.attrs["source"]
+    assert "2001-01-01..2005-12-31" in ours.attrs["source"]
 
 
 def test_a_short_record_is_told_and_needs_no_year(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_ocean(tmp_path)
+    write_ocean(tmp_path, years=6)
     monkeypatch.chdir(tmp_path)
     run = sstcast.train(local())  # on two years
     (line,) = capsys.readouterr().err.splitlines()

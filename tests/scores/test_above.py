@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from documentation import EXTENDING, ROOT, blocks
 from scipy.stats import norm
-from scored_runs import configure, make_run
+from scored_runs import SHORT_TEST, configure, make_run
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import sstcast
@@ -27,7 +27,7 @@ from sstcast.scores.score_files import comparison
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
-    return make_run(configure(tmp_path_factory.mktemp("above"), sst_file))
+    return make_run(configure(tmp_path_factory.mktemp("above"), sst_file, splits=SHORT_TEST))
 
 
 @pytest.fixture(scope="module")

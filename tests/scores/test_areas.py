@@ -280,7 +280,7 @@ def test_places_stay_with_a_run(made: Run, tmp_path: Path) -> None:
 def test_without_enough_training_days_areas_are_not_scored_and_a_line_says_so(
     tmp_path: Path, sst_file: Path
 ) -> None:
-    splits = {"train": ["2001-01-01", "2001-12-31"], "validation": [2002, 2003], "test": [2004, 2004]}
+    splits = scored_runs.SHORT_TEST | {"train": [2001, 2001], "validation": [2002, 2003]}
     run = scored_runs.make_run(configure(tmp_path, sst_file, splits=splits, horizon=28))
     calibrated(run)
     with logged() as lines:

@@ -141,7 +141,7 @@ def test_later_days_do_not_change_a_history(gaps: Run, tmp_path: Path) -> None:
     changed = with_gaps()
     changed["sst"] = changed["sst"] + 2 * (changed["time"] > ABSENT[3])
     other = configure(tmp_path, saved(changed, tmp_path / "changed.nc"), gaps=3).data
-    for day in range(1, 25):
+    for day in (1, 2, 9, 24):
         date = (ABSENT[3] - pd.Timedelta(days=day)).date()
         if pd.Timestamp(date) not in ABSENT:
             histories = (last_days(data, date, TODAY, 30).values for data in (gaps.config.data, other))

@@ -27,7 +27,7 @@ from sstcast.scores.kinds import points as scored_points
 from sstcast.scores.kinds.points import SUMS, Points, check_observations, two_way_sums
 from sstcast.scores.score_files import ScoreFiles
 
-NOISE, COUNT = 0.3, 30_000
+NOISE, COUNT = 0.3, 10_000
 Command = Callable[..., tuple[int, str, str]]
 
 
@@ -365,7 +365,7 @@ def test_intervals_are_students_of_the_logarithm_with_the_smaller_of_both_number
     assert found["scores"]["base"]["ratio_interval"] == [None, None]
 
 
-@pytest.mark.parametrize(("held", "share"), [(3, 1.0), (6, 1.0), (12, 1.0), (12, 30.0)])
+@pytest.mark.parametrize(("held", "share"), [(3, 1.0), (12, 1.0), (12, 30.0)])
 def test_intervals_cover_the_error_if_few_blocks_hold_observations(held: int, share: float) -> None:
     """Of 12 blocks, in which the errors of all platforms are alike. One may hold most observations."""
     random, covered, cases = np.random.default_rng(held), 0, 100

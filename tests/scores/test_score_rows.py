@@ -36,7 +36,7 @@ PLATFORMS = sorted(
     ]
 )
 SECTIONS = ("scores", "probabilities", "heatwaves", "terciles", "ensemble", "indices", "ratios", "points", "areas")
-DATES = np.arange("2004-01-10", "2004-12-10", 7, "datetime64[D]").astype("datetime64[ns]")
+DATES = np.arange("2004-01-10", "2004-12-10", 14, "datetime64[D]").astype("datetime64[ns]")
 
 
 @pytest.fixture(scope="module")

@@ -33,9 +33,15 @@ def truth() -> xr.DataArray:
     return make_sst()["sst"].sel(lat=slice(-12, -10), lon=slice(170, 173))
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the truth is prepared, and its linear systems are fitted, once for all files scored."""
+    return tmp_path_factory.mktemp("means")
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # where the truth is prepared
+def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
 
 
 def means_of(truth: xr.DataArray, error: np.ndarray | float = 0, first: int = 1) -> xr.Dataset:
