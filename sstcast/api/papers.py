@@ -38,7 +38,7 @@ def table5(
         systems: names of the systems, separated by commas; in Python also a list.
         horizons: days ahead, separated by commas; in Python also a list.
         seeds: train one run or member per seed, for instance `0..4` for the seeds 0 to 4; in Python also numbers.
-        region: a name in `configs/regions.yaml`, or `W,E,S,N` in degrees.
+        region: a name in `configs/regions.yaml`, which has the tiles, too.
         source: source of missing days, as for `fetch`.
         base: the forecast that networks correct. `none` is as published.
         presets: the folder of the systems' YAMLs. `configs/models` has small ones.

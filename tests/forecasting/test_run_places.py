@@ -182,6 +182,7 @@ def test_update_and_evaluate_share_them(
     report = sstcast.report(run)  # takes the scores that are there
     assert [*json.loads(run.metrics.read_text())["areas"]] == ["region", "farm"]
     assert report.new
+    assert [*sstcast.evaluate(run).value["areas"]] == ["region", "park"]
     assert [*sstcast.evaluate(run, places="none").value["areas"]] == ["region"]
     assert not run.places.exists()
 
