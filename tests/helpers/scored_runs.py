@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,14 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
     """
     prepare(config.data)
     return untrained.make_run(config, seeds, noise=0.2)
+
+
+def copy_that_reads(file: Path, trained: Path) -> Run:
+    """Copy a run that is named as the file of its predictor. The copy reads another file, and is named as that."""
+    run, name = Run(Path(shutil.copytree(trained, file.parent / "runs" / file.stem))), Run(trained).config.name
+    text = run.config_file.read_text().replace(f"{name}{file.suffix}", file.name)
+    run.config_file.write_text(text.replace(f"name: {name}", f"name: {file.stem}"))
+    return run
 
 
 def retrain(run: Run, factor: float = 0.5) -> None:

@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 from logged import logged
 from refusals import refused
-from scored_runs import configure
+from scored_runs import configure, copy_that_reads
 from small_hindcast import plan
 from small_ocean import make_sst
 
@@ -79,15 +79,6 @@ def run(place: Path) -> Run:
     made = sstcast.train(config(place, "wind"))
     shutil.copytree(made.folder, place / "as-trained")
     return made
-
-
-def with_other(place: Path, name: str) -> Run:
-    """Return a copy of the run as trained that reads another file of the same values on its days."""
-    copy = Run(Path(shutil.copytree(place / "as-trained", place / "runs" / name)))
-    text = copy.config_file.read_text()
-    text = text.replace("wind.nc", f"{name}.nc").replace("name: wind", f"name: {name}")
-    copy.config_file.write_text(text)
-    return copy
 
 
 def history(place: Path, day: str) -> xr.DataArray:
@@ -222,7 +213,7 @@ def test_a_hindcast_tells_the_first_fold_that_a_late_record_serves(
 def test_a_forecast_needs_the_newest_day(place: Path, run: Run) -> None:
     wind = read(place)
     wind.sel(time=slice(None, "2005-03-10")).to_netcdf(place / "short.nc")
-    run = with_other(place, "short")
+    run = copy_that_reads(place / "short.nc", place / "as-trained")
     sstcast.forecast(run, "2005-03-12")
     with refused("data.predictors.wind", "short.nc", "2005-03-11..2005-03-12", "missing: climatology"):
         sstcast.forecast(run, "2005-03-14")
@@ -266,7 +257,7 @@ def test_an_object_is_a_source(place: Path, run: Run) -> None:
 def test_a_field_may_grow_but_not_change(place: Path, run: Run) -> None:
     wind, path = read(place), place / "growing.nc"
     wind.sel(time=slice(None, "2006-01-31")).to_netcdf(path)
-    run = with_other(place, "growing")
+    run = copy_that_reads(place / "growing.nc", place / "as-trained")
     prepare(run.config.data)
     loaded = sstcast.load(run)
     loaded.forecast(history(place, "2006-02-02"))

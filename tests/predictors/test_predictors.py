@@ -13,7 +13,7 @@ import xarray as xr
 import yaml
 from quick_drawing import draw_quickly
 from refusals import refused
-from scored_runs import configure
+from scored_runs import configure, copy_that_reads
 from small_hindcast import plan
 from small_ocean import make_sst
 
@@ -73,15 +73,6 @@ def run(place: Path) -> Run:
     made = sstcast.train(config(place, "soi"))
     shutil.copytree(made.folder, place / "as-trained")
     return made
-
-
-def with_other(place: Path, name: str) -> Run:
-    """Return a copy of the run as trained that reads another file of the same values on its days."""
-    copy = Run(Path(shutil.copytree(place / "as-trained", place / "runs" / name)))
-    text = copy.config_file.read_text()
-    text = text.replace("soi.csv", f"{name}.csv").replace("name: soi", f"name: {name}")
-    copy.config_file.write_text(text)
-    return copy
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +160,7 @@ def test_a_hindcast_takes_systems_with_and_without(place: Path, monkeypatch: pyt
 def test_a_forecast_needs_todays_value(place: Path, run: Run) -> None:
     values = read(place / "soi.csv")
     write(place / "short.csv", values[values.index < "2005-11"])
-    strict = with_other(place, "short")
+    strict = copy_that_reads(place / "short.csv", place / "as-trained")
     known = sstcast.forecast(strict, "2005-12-04").value  # November is known from 2005-12-05 on
     assert known.attrs["predictors"] == "soi: index from short.csv, known 5 days after its span"
     with refused("data.predictors.soi", "short.csv", "2005-11-30", "missing: climatology"):
@@ -193,7 +184,7 @@ def test_a_forecast_needs_todays_value(place: Path, run: Run) -> None:
 def test_an_index_may_grow_but_not_change(place: Path, run: Run) -> None:
     values = read(place / "soi.csv")
     write(place / "growing.csv", values[values.index < "2006-01"])
-    growing = with_other(place, "growing")
+    growing = copy_that_reads(place / "growing.csv", place / "as-trained")
     assert sstcast.forecast(growing, "2006-01-02").new
     write(place / "growing.csv", values)
     assert sstcast.update(growing, "2006-06-20").code == 0
