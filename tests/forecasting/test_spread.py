@@ -199,7 +199,7 @@ def test_constant_cells_leave_the_probabilities_of_all_others(tmp_path: Path) ->
             for cell, value in constants.items():
                 ocean["sst"][:, *cell] = value
         ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
-        splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-04-01", "2004-06-30"]}
+        splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-04-15", "2004-05-15"]}
         config = configure(folder, folder / "small.nc", model={"name": "ridge"}, splits=splits)
         prepare(config.data)
         run, _ = train(config, training_windows(config))
