@@ -102,20 +102,10 @@ def test_the_past_is_what_the_history_has(run: Run) -> None:
     assert whole.sizes["past"] == 84
 
 
-def test_a_short_base_period_is_stated(run: Run, tmp_path: Path) -> None:
+def test_quantiles_are_gaussian_land_is_nan_and_a_short_base_period_is_stated(run: Run, tmp_path: Path) -> None:
     with logged() as lines:
         path, _ = forecast(run.folder, "2004-03-10", tmp_path / "a.nc")
-    told = "only 2 years, 2001-01-01..2002-12-31"
-    assert f"{path}: the thresholds of heatwaves are from a base period of {told}" in lines
-    assert xr.load_dataset(path, engine="netcdf4").attrs["heatwave_base_period"] == told
-    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 12, 31)) == ""
-    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 6, 30)).startswith("19 years, ")
-    page = write_forecast_page(path)[0].read_text()
-    assert "Probability of a marine heatwave, base period of only 2 years" in page
-
-
-def test_quantiles_are_those_of_a_gaussian_land_is_nan_and_the_coast_is_kept(run: Run) -> None:
-    got = read(run, "2004-03-10")
+    got = xr.load_dataset(path, engine="netcdf4")
     quantiles = got["sst_quantile"]
     assert quantiles.dims == ("init_time", "lead", "quantile", "lat", "lon")
     ocean = got["sst"].notnull().values
@@ -129,6 +119,13 @@ def test_quantiles_are_those_of_a_gaussian_land_is_nan_and_the_coast_is_kept(run
     gaps += ["heatwave_area_quantile", "heatwave_area_now_quantile", "freezing_point"]
     for name, field in got.drop_vars(gaps).items():
         np.testing.assert_array_equal(field.isnull(), np.broadcast_to(land, field.shape), err_msg=str(name))
+    told = "only 2 years, 2001-01-01..2002-12-31"
+    assert f"{path}: the thresholds of heatwaves are from a base period of {told}" in lines
+    assert got.attrs["heatwave_base_period"] == told
+    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 12, 31)) == ""
+    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 6, 30)).startswith("19 years, ")
+    page = write_forecast_page(path)[0].read_text()
+    assert "Probability of a marine heatwave, base period of only 2 years" in page
 
 
 def test_tiles_are_where_their_cells_are(run_yaml: Path) -> None:

@@ -29,6 +29,7 @@ from sstcast.scores.evaluate import evaluate
 from sstcast.training.train import train, training_windows
 
 SPREAD = "spread.nc"
+SPLITS = {"train": [2001, 2002], "validation": ["2003-07-01", "2003-12-31"], "test": [2004, 2004]}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     make_sst().to_netcdf(folder / "small.nc", engine="netcdf4")
     with contextlib.chdir(folder):
-        make_run(configure(Path(), "small.nc"))
+        make_run(configure(Path(), "small.nc", splits=SPLITS))
     return folder
 
 
