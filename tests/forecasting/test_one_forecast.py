@@ -38,7 +38,7 @@ from sstcast.training.data_record import is_own, is_own_ocean
 from sstcast.training.train import train, training_windows
 
 YEARS = 7
-DATES = ("2004-06-30", "2005-06-30", "2007-11-30")  # before the test year, in it and after it
+DATES = ("2004-06-30", "2005-06-30", "2006-11-30")  # before the test year, in it, and after it: a year goes on
 SPLITS = {"train": [2001, 2003], "validation": [2004, 2004], "test": [2005, 2005]}
 OWN_BOX = "170,173,-12,-10"
 FIELDS = ("sst", "sst_anomaly", "sst_spread", "sst_quantile", "heatwave_threshold", "tercile_probability")
@@ -192,7 +192,7 @@ def test_without_a_source_the_stores_of_the_training_serve_and_it_is_told(
     copy: Run, plain: dict[str, xr.Dataset], reason: str
 ) -> None:
     loaded, trained = sstcast.load(copy), plain["2004-06-30"]
-    history = past("2006-06-30")  # of a year whose stores are not there
+    history = past("2007-06-30")  # of a year whose stores are not there
     with logged() as lines:
         if reason == "gone":
             Path(copy.config.data.source).unlink()
@@ -276,7 +276,7 @@ def test_a_part_in_another_folder_is_the_run_itself(run: Run, tmp_path: Path) ->
     assert all(torch.equal(weights, part[name]) for name, weights in own.items())
     assert spread_file(second, there)[0] == second.folder / "spread.nc"
     changed = there.data.model_copy(
-        update={"splits": splits_to_forecast(first, there.data, dt.date(2007, 11, 30))}
+        update={"splits": splits_to_forecast(first, there.data, dt.date(2006, 11, 30))}
     )
     assert not is_own(second, prepare(changed))
     assert is_own_ocean(second, Prepared.of(changed))
