@@ -23,7 +23,6 @@ from untrained import replace_weights
 
 from sstcast.config import DataConfig
 from sstcast.forecasting import fitted
-from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.stores import splits_to_forecast
 from sstcast.forecasting.system import Fits, system_of
 from sstcast.models.linear import MultiscaleRidge
@@ -142,9 +141,15 @@ def test_the_recipe_of_a_fit_has_the_weights_and_the_days_that_tell_the_statisti
     assert changed == [{"checkpoints"}, {"days"}]
 
 
-def test_a_swapped_cut_or_halved_file_is_made_again(run: Run, tmp_path: Path) -> None:
+def test_a_forecast_s_fit_is_kept_alone_and_made_again_if_swapped_cut_or_edited(run: Run, tmp_path: Path) -> None:
+    """Not the held-out one, nor any in a folder that is read-only."""
     data = newest(run)
-    assert torch.equal(expected := weight(run, data), fit(data))
+    ours, theirs = (Fits.of(Prepared.of(data)).model(held_out=each, **MODEL).weight for each in (False, True))
+    with patch("os.access", return_value=False):
+        assert torch.equal(weight(run, data), ours)
+    assert not kept_fits(run)
+    assert torch.equal(expected := weight(run, data), ours)
+    assert torch.equal(system_of(run, Prepared.of(data), held_out=True).models[0].weight, theirs)
     (file,) = kept_fits(run)
     note, whole = file.with_name(f".{file.name}.note"), file.read_bytes()
     with xr.open_dataset(file) as opened:
@@ -158,6 +163,20 @@ def test_a_swapped_cut_or_halved_file_is_made_again(run: Run, tmp_path: Path) ->
         file.with_name(f".{file.name}.partial").write_bytes(whole[:50])  # of a killed process
         assert torch.equal(weight(run, data), expected)
         assert is_read(run, data, expected)
+    # An edited one would be taken else, without its note. So would one that a link leads to, which is the user's.
+    with xr.open_dataset(file, engine="netcdf4") as opened:
+        edited = opened.load().map(lambda field: field + 1, keep_attrs=True)
+    file.unlink()
+    edited.to_netcdf(file, engine="netcdf4")
+    note.unlink()
+    assert torch.equal(weight(run, data), expected)
+    mine = file.rename(run.folder / "mine.nc")
+    content = mine.read_bytes()
+    file.symlink_to(mine)
+    note.rename(run.folder / ".mine.nc.note")
+    assert torch.equal(weight(run, data), expected)
+    assert not file.is_symlink()
+    assert mine.read_bytes() == content
 
 
 def _store(folder: Path, data: DataConfig, out: Path) -> None:
@@ -198,10 +217,10 @@ def test_what_finds_its_work_done_imports_no_pytorch_and_draws_nothing(run: Run)
     """Nor does it load weights to learn how many days a memory reads."""
     model = MODEL | {"memory": True}
     run = make_run(configure(run.folder.parent.parent, run.config.data.source, "memory", model))
-    forecast(run.folder)
+    issued = run.folder / f"forecasts/forecast-{2000 + YEARS}-12-31.nc"
     update(run.folder)
     code = f"""import sys, sstcast
-done = [sstcast.forecast({str(run.folder)!r}).new, sstcast.update({str(run.folder)!r}).code]
+done = [sstcast.forecast({str(run.folder)!r}, out={str(issued)!r}).new, sstcast.update({str(run.folder)!r}).code]
 print(done, {{"torch", "matplotlib", "bokeh", "cartopy"}} & set(sys.modules))"""
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert out.stdout == f"[False, {NOTHING_NEW}] set()\n", out.stderr
@@ -245,40 +264,3 @@ def test_runs_of_one_system_share_a_fit_and_networks_on_it(run: Run) -> None:
     with patch("sstcast.models.linear.MultiscaleRidge.fit", side_effect=AssertionError("fitted")):
         assert torch.equal(system_of(network, Prepared.of(data)).models[0].linear.weight, expected)
     assert len(kept_fits(linear)) == 1
-
-
-def test_the_forecast_s_fit_is_kept_and_the_held_out_one_is_not(run: Run) -> None:
-    data = newest(run)
-    prepared = Prepared.of(data)
-    ours, theirs = (Fits.of(prepared).model(held_out=each, **MODEL).weight for each in (False, True))
-    assert not kept_fits(run)
-    assert torch.equal(weight(run, data), ours)
-    assert torch.equal(system_of(run, Prepared.of(data), held_out=True).models[0].weight, theirs)
-    assert len(kept_fits(run)) == 1
-
-
-def test_a_read_only_folder_forecasts_without_a_file(run: Run) -> None:
-    data = newest(run)
-    with patch("os.access", return_value=False):
-        assert torch.equal(weight(run, data), fit(data))
-    assert not kept_fits(run)
-
-
-def test_a_file_without_its_note_is_made_again(run: Run) -> None:
-    """An edited one would be taken else. So would one that a link leads to, which is the user's."""
-    data = newest(run)
-    expected = weight(run, data)
-    (file,) = kept_fits(run)
-    with xr.open_dataset(file, engine="netcdf4") as opened:
-        edited = opened.load().map(lambda field: field + 1, keep_attrs=True)
-    file.unlink()
-    edited.to_netcdf(file, engine="netcdf4")
-    file.with_name(f".{file.name}.note").unlink()
-    assert torch.equal(weight(run, data), expected)
-    mine = file.rename(run.folder / "mine.nc")
-    content = mine.read_bytes()
-    file.symlink_to(mine)
-    file.with_name(f".{file.name}.note").rename(run.folder / ".mine.nc.note")
-    assert torch.equal(weight(run, data), expected)
-    assert not file.is_symlink()
-    assert mine.read_bytes() == content

@@ -30,6 +30,7 @@ from sstcast.runs import Run
 from sstcast.storage.yaml_files import save_config
 
 WEST_TILE = "170,171.5,-12,-10"
+SHORT = "data.splits.validation=[2003-01-01, 2003-03-31]"
 
 
 def prepared_run(run_yaml: Path, overrides: tuple[str, ...]) -> Run:
@@ -101,20 +102,10 @@ def test_the_past_is_what_the_history_has(run: Run) -> None:
     assert whole.sizes["past"] == 84
 
 
-def test_a_short_base_period_is_stated(run: Run, tmp_path: Path) -> None:
+def test_quantiles_are_gaussian_land_is_nan_and_a_short_base_period_is_stated(run: Run, tmp_path: Path) -> None:
     with logged() as lines:
         path, _ = forecast(run.folder, "2004-03-10", tmp_path / "a.nc")
-    told = "only 2 years, 2001-01-01..2002-12-31"
-    assert f"{path}: the thresholds of heatwaves are from a base period of {told}" in lines
-    assert xr.load_dataset(path, engine="netcdf4").attrs["heatwave_base_period"] == told
-    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 12, 31)) == ""
-    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 6, 30)).startswith("19 years, ")
-    page = write_forecast_page(path)[0].read_text()
-    assert "Probability of a marine heatwave, base period of only 2 years" in page
-
-
-def test_quantiles_are_those_of_a_gaussian(run: Run) -> None:
-    got = read(run, "2004-03-10")
+    got = xr.load_dataset(path, engine="netcdf4")
     quantiles = got["sst_quantile"]
     assert quantiles.dims == ("init_time", "lead", "quantile", "lat", "lon")
     ocean = got["sst"].notnull().values
@@ -122,20 +113,24 @@ def test_quantiles_are_those_of_a_gaussian(run: Run) -> None:
     expected = scipy.stats.norm(got["sst"], got["sst_spread"])
     for level in quantiles["quantile"].values:
         np.testing.assert_allclose(quantiles.sel(quantile=level), expected.ppf(level), atol=1e-4)
-
-
-def test_land_is_nan_and_the_coast_is_kept(run: Run) -> None:
     land = make_sst()["sst"][0].isnull().values  # two rows and three columns of one tile
     assert 0 < land.sum() < land.size
     gaps = ["heatwave_start", "heatwave_end", "heatwave_area", "heatwave_area_now"]
     gaps += ["heatwave_area_quantile", "heatwave_area_now_quantile", "freezing_point"]
-    for name, field in read(run).drop_vars(gaps).items():
+    for name, field in got.drop_vars(gaps).items():
         np.testing.assert_array_equal(field.isnull(), np.broadcast_to(land, field.shape), err_msg=str(name))
+    told = "only 2 years, 2001-01-01..2002-12-31"
+    assert f"{path}: the thresholds of heatwaves are from a base period of {told}" in lines
+    assert got.attrs["heatwave_base_period"] == told
+    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 12, 31)) == ""
+    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 6, 30)).startswith("19 years, ")
+    page = write_forecast_page(path)[0].read_text()
+    assert "Probability of a marine heatwave, base period of only 2 years" in page
 
 
 def test_tiles_are_where_their_cells_are(run_yaml: Path) -> None:
     """For a model that sees one cell at a time tiles make no difference, and a change stays in its cell."""
-    pointwise = ("model={name: mlp-pointwise, width: 16, layers: 2}",)
+    pointwise = ("model={name: mlp-pointwise, width: 16, layers: 2}", SHORT)
     stitched = prepared_run(run_yaml, pointwise)
     whole = prepared_run(run_yaml, (*pointwise, "name=whole", "data.region.tile=[8, 12]"))
     history, loaded = make_sst()["sst"][-20:], sstcast.load(stitched.folder)
@@ -185,7 +180,7 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path, monkeypatch: pyt
     From a base period of two years, that forecast is not plausible.
     """
     monkeypatch.setattr("sstcast.forecasting.loaded_run.check_forecast", lambda *_: None)
-    run = prepared_run(run_yaml, ("data.protocol=paper",))
+    run = prepared_run(run_yaml, ("data.protocol=paper", SHORT))
     west = read(run, "2004-03-03", where=FieldSource(region=WEST_TILE))
     assert (run.folder / "forecast-170,171.5,-12,-10-2004-03-03.nc".replace(",", "_")).exists()
     assert west.sizes["lon"] == 6

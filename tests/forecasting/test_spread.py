@@ -29,6 +29,7 @@ from sstcast.scores.evaluate import evaluate
 from sstcast.training.train import train, training_windows
 
 SPREAD = "spread.nc"
+SPLITS = {"train": [2001, 2002], "validation": ["2003-07-01", "2003-12-31"], "test": [2004, 2004]}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     make_sst().to_netcdf(folder / "small.nc", engine="netcdf4")
     with contextlib.chdir(folder):
-        make_run(configure(Path(), "small.nc"))
+        make_run(configure(Path(), "small.nc", splits=SPLITS))
     return folder
 
 
@@ -199,7 +200,7 @@ def test_constant_cells_leave_the_probabilities_of_all_others(tmp_path: Path) ->
             for cell, value in constants.items():
                 ocean["sst"][:, *cell] = value
         ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
-        splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-04-01", "2004-06-30"]}
+        splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-04-15", "2004-05-15"]}
         config = configure(folder, folder / "small.nc", model={"name": "ridge"}, splits=splits)
         prepare(config.data)
         run, _ = train(config, training_windows(config))
