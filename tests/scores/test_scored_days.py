@@ -25,8 +25,8 @@ from sstcast.scores.score import score
 from sstcast.scores.scored_days import scored_days
 from sstcast.storage.artefacts import remove
 
-LAST = np.datetime64("2004-06-30")  # of the test days
-SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-06-30"]}
+LAST = np.datetime64("2004-03-31")  # of the test days
+SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-03-31"]}
 
 
 def write(path: Path, beyond: int, last: np.datetime64 = LAST) -> None:
