@@ -1,5 +1,6 @@
 """A record that grows during a heatwave is scored anew, once, and no new day makes a run another."""
 
+from functools import cache
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -29,11 +30,17 @@ LAST = np.datetime64("2004-03-31")  # of the test days
 SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-03-31"]}
 
 
-def write(path: Path, beyond: int, last: np.datetime64 = LAST) -> None:
-    """Write the small ocean up to some days after the test, with a heatwave that begins before its end."""
+@cache
+def ocean(last: np.datetime64) -> xr.Dataset:
+    """Return the small ocean with a heatwave that begins before the end of the test."""
     sst = make_sst(5)
     sst["sst"].loc[{"time": slice(last - 3, last + 10)}] += 2.5
-    sst.sel(time=slice(None, last + beyond)).to_netcdf(path, engine="netcdf4")
+    return sst
+
+
+def write(path: Path, beyond: int, last: np.datetime64 = LAST) -> None:
+    """Write that ocean up to some days after the test."""
+    ocean(last).sel(time=slice(None, last + beyond)).to_netcdf(path, engine="netcdf4")
 
 
 def baselines_of(run: Run) -> xr.Dataset:
