@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,13 +30,19 @@ from sstcast.scores.leaderboard import leaderboard
 from sstcast.training.run_list import describe
 from sstcast.training.train import plan, train
 
+SPLITS = {
+    "train": [2001, 2002],
+    "validation": ["2003-01-01", "2003-03-31"],
+    "test": ["2004-05-15", "2004-07-31"],
+}
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> list[Run]:
     """An ensemble of two and two single runs on the small ocean, none of them trained."""
     folder = tmp_path_factory.mktemp("combined")
     seeds = {"a": (0, 1), "b": (2,), "c": (3,)}
-    return [make_run(configure(folder, sst_file, name), some) for name, some in seeds.items()]
+    return [make_run(configure(folder, sst_file, name, splits=SPLITS), some) for name, some in seeds.items()]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +52,7 @@ def both(runs: list[Run]) -> Run:
 
 def test_weights_are_least_squares_over_the_validation_days(runs: list[Run], both: Run) -> None:
     data = Analysis.of(runs[0], "validation")
-    assert str(data.windows.days[0])[:4] == str(data.windows.days[-1])[:4] == "2003"
+    assert [str(data.windows.days[n])[:10] for n in (0, -1)] == ["2003-01-01", "2003-03-31"]
     truth = truth_of(data)["sst"].astype(float)
     share = np.sqrt(area_weights(truth["lat"]))
     errors = [(forecast_of(system_of(run), data)["sst"] - truth) * share for run in runs]
@@ -154,8 +161,8 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
         assert "\n" not in str(error.value)
         assert not out.exists()
 
-    def other(name: str, **data: object) -> Run:
-        return make_run(configure(tmp_path, sst_file, name, **data))
+    def other(name: str, **data: Any) -> Run:
+        return make_run(configure(tmp_path, sst_file, name, splits=SPLITS, **data))
 
     with pytest.raises(SSTCastError, match=rf"{b.folder}: one run is no combination"):
         sstcast.combine([b], "n")
@@ -163,7 +170,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
         sstcast.combine([b, c], "../x")
     refused(rf"{b.folder}: named twice", b, c, b)
     refused(r"nowhere: not a run", b, Run(tmp_path / "nowhere"))
-    untrained = Run.create(configure(tmp_path, sst_file, "untrained"))
+    untrained = Run.create(configure(tmp_path, sst_file, "untrained", splits=SPLITS))
     refused(r"untrained/checkpoints/best.pt: no checkpoint yet", b, untrained)
     shorter = other("shorter", horizon=7)
     refused(rf"{shorter.folder}: its data.horizon is 7, but {b.folder} has 8; combine runs that", b, shorter)
@@ -186,7 +193,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
 
 def test_the_same_ocean_under_another_name(runs: list[Run], tmp_path: Path, sst_file: Path) -> None:
     shutil.copy(sst_file, tmp_path / "copy.nc")
-    other = make_run(configure(tmp_path, tmp_path / "copy.nc", "other"), (7,))
+    other = make_run(configure(tmp_path, tmp_path / "copy.nc", "other", splits=SPLITS), (7,))
     assert Run.open(combine([runs[1], other], tmp_path / "n")[0].folder).parts
 
 

@@ -1,5 +1,6 @@
 """Forecasts from files: a run's own as `evaluate` scores them, others by NumPy, whatever their convention."""
 
+import json
 import operator
 import os
 import re
@@ -14,7 +15,7 @@ import yaml
 from logged import logged
 from other_conventions import climpred
 from quick_drawing import draw_quickly
-from scored_runs import SHORT_TEST, configure, make_run
+from scored_runs import SHORT_TEST, configure, make_run, metrics_of
 from scores.probability import brier_score_for_ensemble, crps_for_ensemble
 from small_files import SPLITS
 from whole_fields import forecast_of
@@ -34,9 +35,9 @@ from sstcast.reading.regrid import on_cells
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.evaluate import evaluate
 from sstcast.scores.matching import complete_forecasts
 from sstcast.scores.score import data_to_score, score
+from sstcast.scores.score_files import ScoreFiles
 
 EVERY = 7
 BOX_TEXT = "170,173,-12,-10"
@@ -50,6 +51,21 @@ def sparse(scored: Run) -> xr.Dataset:
     sst = sst.drop_isel(init_time=3).drop_vars("valid_time")
     sst["lead"].attrs, sst["init_time"].attrs = {"units": "days"}, {}
     return xr.Dataset({"sst": sst.drop_attrs(deep=False).assign_attrs(units="degC")})
+
+
+Own = tuple[Run, ScoreFiles, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def of_run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Own:
+    """A run of a few months, its forecasts scored as a file, and what else both were asked for."""
+    run = make_run(configure(folder := tmp_path_factory.mktemp("short"), sst_file, splits=SHORT_TEST))
+    (places := folder / "places.csv").write_text("name,lat,lon\npier,-10.6,171.4\n")
+    asked: Any = {"places": places, "events": True}
+    sstcast.evaluate(run, **asked)
+    result = sstcast.score(run.forecasts, against=[run], **asked)
+    assert result.new
+    return run, ScoreFiles(result.path.parent), asked
 
 
 def write(dataset: xr.Dataset, path: Path) -> Path:
@@ -74,13 +90,15 @@ def seasons(time: xr.DataArray) -> np.ndarray:
 
 
 def test_own_forecasts_have_the_scores_of_evaluate(
-    scored: Run, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
+    of_run: Own, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    own = evaluate(scored)[0]
-    found, saved, new = score(scored.forecasts, against=[scored])
-    assert new
+    short, of_own, asked = of_run
+    own, found = metrics_of(short), json.loads(of_own.metrics.read_text())
+    ours, theirs = (_flat(of["scores"].pop("model")) for of in (found, own))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1.1e-6)  # in a file they are rounded to float32
     for method, expected in own["scores"].items():
         assert found["scores"][method] == expected
+    for method in ("model", *own["scores"]):
         assert found["indices"]["region"][method] == own["indices"]["region"][method]
     for kind, expected in own["heatwaves"].items():  # a file has no spread: the run beside it has
         scores = found["heatwaves"][kind]
@@ -94,16 +112,17 @@ def test_own_forecasts_have_the_scores_of_evaluate(
     for key in ("crps", "covered_80", "by_lead"):
         _close(found["probabilities"]["model"][key], own["probabilities"]["model"][key])
     assert found["ratios"]["mse"]["model"]["small"]["ratio"] == pytest.approx(1, abs=1e-6)
-    for ours, theirs in zip(Results(saved.folder).fields(5), Results(scored.folder).fields(5), strict=True):
-        xr.testing.assert_allclose(ours.drop_vars("valid_time"), theirs.drop_vars("valid_time"), atol=1e-4)
-    code, said, _ = command("score", scored.forecasts, "--against", scored.folder, "--against", "ridge")
+    for field, expected in zip(Results(of_own.folder).fields(5), Results(short.folder).fields(5), strict=True):
+        xr.testing.assert_allclose(field.drop_vars("valid_time"), expected.drop_vars("valid_time"), atol=1e-4)
+    against = ["--against", short.folder, "--against", "ridge"]
+    code, said, _ = command("score", short.forecasts, *against, "--places", asked["places"], "--events")
     assert code == 0
-    for words in ("/ MSE of small", "than ridge: ", f"{saved.metrics}: nothing to do"):
+    for words in ("/ MSE of small", "than ridge: ", f"{of_own.metrics}: nothing to do"):
         assert words in " ".join(said.split())
     draw_quickly(monkeypatch)
     for words in ("written", "nothing to do"):
-        assert command("report", saved.folder)[1] == f"{saved.report}: {words}\n"
-    page = saved.report.read_text(encoding="utf-8")
+        assert command("report", of_own.folder)[1] == f"{of_own.report}: {words}\n"
+    page = of_own.report.read_text(encoding="utf-8")
     for words in (
         "sst(init_time, lead, lat, lon)",
         own["ratios"]["mse"]["model"]["multiscale ridge"]["sentence"],
@@ -453,23 +472,20 @@ def test_an_ensemble_beside_another_of_another_size(
     assert saved.open()["member_mse_by_date"].sel(system=ensemble.folder.name, member=2).isnull().all()
 
 
-def test_places_and_warnings_of_a_file_are_those_of_evaluate(sst_file: Path, tmp_path: Path) -> None:
-    copy = make_run(configure(tmp_path, sst_file, "copy", splits=SHORT_TEST))
-    (places := tmp_path / "places.csv").write_text("name,lat,lon\npier,-10.6,171.4\n")
-    asked: Any = {"places": places, "events": True}
-    own = sstcast.evaluate(copy, **asked).value
-    found = sstcast.score(copy.forecasts, against=[copy], out=tmp_path / "scores", **asked).value
+def test_places_and_warnings_of_a_file_are_those_of_evaluate(of_run: Own, tmp_path: Path) -> None:
+    short, of_own, asked = of_run
+    own, found = metrics_of(short), json.loads(of_own.metrics.read_text())
     assert found["places"] == own["places"]
     for kind in ("areas", "events"):
         for area in own["areas"] if kind == "areas" else [None]:
             ours, theirs = (of[kind] if area is None else of[kind][area] for of in (found, own))
-            assert {"model", "copy", "ridge"} <= ours.keys()
+            assert {"model", "small", "ridge"} <= ours.keys()
             for name, expected in theirs.items():
-                assert ours["copy" if name == "model" else name] == expected, (kind, name)
+                assert ours["small" if name == "model" else name] == expected, (kind, name)
     _close(found["areas"]["pier"]["model"]["by_week"], own["areas"]["pier"]["model"]["by_week"])
-    with xr.open_zarr(copy.forecasts) as forecasts:
+    with xr.open_zarr(short.forecasts) as forecasts:
         forecasts[["sst"]].load().to_netcdf(tmp_path / "mean.nc", engine="netcdf4")
-    alone = sstcast.score(tmp_path / "mean.nc", against=[copy], **asked).value
+    alone = sstcast.score(tmp_path / "mean.nc", against=[short], **asked).value
     assert "model" not in alone["areas"]["pier"]
     assert "model" not in alone["events"]
     assert alone["areas"]["pier"]["ridge"] == own["areas"]["pier"]["ridge"]
