@@ -84,7 +84,8 @@ def update_predictors(prepared: Prepared) -> Prepared:
     if not prepared.data.predictors:
         return prepared
     with locked(prepared.cube.parent):
-        prepare_predictors(prepared.predictors, prepared.open_cube())
+        latest = replace(prepared)  # another process may have brought them up to date
+        prepare_predictors(latest.predictors, prepared.open_cube())
     return replace(prepared)
 
 

@@ -104,12 +104,13 @@ class Prepared:
     @cached_property
     def predictors(self) -> dict[str, Predictor]:
         """What is read besides SST, by name. Each of its stores, too, is opened once."""
+        _ = self._states  # before any is opened
         return stored_predictors(self.data, self.cube.parent)
 
     @property
     def _stores(self) -> list[Path]:
-        of_predictors = (path for predictor in self.predictors.values() for path in predictor.stores)
-        return [self.cube, self.statistics, self.anomalies, *of_predictors]
+        predictors = stored_predictors(self.data, self.cube.parent).values()
+        return [self.cube, self.statistics, self.anomalies, *(path for one in predictors for path in one.stores)]
 
     @property
     def recipe_of_cube(self) -> dict[str, Any]:
@@ -261,7 +262,8 @@ class Prepared:
     @cached_property
     def _known(self) -> dict[str, str]:
         """Digests of what the days before the test know of the predictors."""
-        return digests_of_predictors(self.predictors, *self.data.splits.before_test)
+        splits = self.data.splits
+        return digests_of_predictors(self.predictors, splits.whole[0], splits.before_test[1])
 
     def _is_of_cube(self, store: xr.Dataset) -> bool:
         """Return whether statistics or anomalies were made from the days of the cube, which may have more."""

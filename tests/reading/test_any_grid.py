@@ -144,8 +144,6 @@ def test_a_source_on_any_grid_is_read_on_a_regular_one(name: str, tmp_path: Path
         assert found.shape == (len(DAYS), 12 / grid, 16 / grid)
         check(found, tolerance)
     assert len([*(tmp_path / "prepared/weights").glob("*.nc")]) == 2
-    if name not in ("curvilinear", "points", "projection"):
-        return
     with pytest.raises(SSTCastError, match=r"more than twice the run's 0\.1; set data\.grid"):
         opened(configured(path, box, 0.1))
     with pytest.raises(SSTCastError, match=r"do not fill data\.region"):

@@ -80,10 +80,9 @@ def test_trouble_that_lasts_is_listed_and_nothing_wrong_lands(
     assert report.down == ("" if lacking else report.missing[BAD])
     assert any(line.startswith(f"missing {BAD}: ") for line in report.lines())
     assert_holds(tmp_path / "a.zarr", [day for day in FEW if day != BAD])
-    if fault in ("404", "truncated"):  # when it has passed
-        del aws.faults[daily_path(BAD)]
-        assert get(tmp_path, FEW).complete
-        assert_holds(tmp_path / "a.zarr", FEW)
+    del aws.faults[daily_path(BAD)]
+    assert get(tmp_path, FEW).complete
+    assert_holds(tmp_path / "a.zarr", FEW)
 
 
 def test_a_terminal_sees_how_far_it_is(aws, tmp_path: Path, monkeypatch, capsys) -> None:
