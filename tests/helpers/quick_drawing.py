@@ -3,7 +3,7 @@
 import pytest
 
 from sstcast.figures import catalogue
-from sstcast.reports import page_contents, report
+from sstcast.reports import report
 
 
 def draw_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,4 +21,4 @@ def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def draw_no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the map and the series of the page of a forecast."""
     for name in ("map_plot", "series_plot"):
-        monkeypatch.setattr(page_contents, name, lambda *_: {})
+        monkeypatch.setattr(f"sstcast.reports.page_contents.{name}", lambda *_: {})
