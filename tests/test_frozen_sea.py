@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from quick_drawing import draw_quickly
+from quick_drawing import draw_no_plots, draw_quickly
 from scored_runs import configure
 from small_ocean import make_sst
 
@@ -42,7 +42,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return train(config, training_windows(config))[0]
 
 
-def test_forecasts_of_a_frozen_sea(run: Run) -> None:
+def test_forecasts_of_a_frozen_sea(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_no_plots(monkeypatch)
     for date in ("2004-07-15", "2004-01-15"):
         path, _ = forecast(run.folder, date)
         made = xr.load_dataset(path, engine="netcdf4")

@@ -29,7 +29,7 @@ from sstcast.storage.artefacts import read_recipe
 
 Kept = dict[str, tuple[str, Any, str]]  # kind: (path, recipe, digest of the numbers)
 REGION = {"lon": [170, 172], "lat": [-12, -10], "tile": [4, 4]}
-SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]}
+SPLITS = {"train": [2001, 2002], "validation": ["2003-01-01", "2003-03-31"], "test": ["2003-04-01", "2003-06-30"]}
 WIND = {"kind": "grid", "source": "wind.nc", "variable": "u"}
 SOI = {"kind": "index", "source": "sea.nc", "region": "170,171,-11,-10"}
 STORES = {"cube", "statistics", "anomalies", "limits", "thirds", "spread", "fit"}
@@ -47,8 +47,8 @@ CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "history": ({"history": 6}, set()),
     "horizon": ({"horizon": 4}, set()),
     "splits": ({"splits": SPLITS | {"train": ["2001-02-01", "2002-12-31"]}}, set()),
-    "splits.validation": ({"splits": SPLITS | {"validation": ["2003-01-01", "2003-11-30"]}}, set()),
-    "splits.base_period": ({"splits": SPLITS | {"base_period": ["2001-01-01", "2003-12-31"]}}, set()),
+    "splits.validation": ({"splits": SPLITS | {"validation": ["2003-01-01", "2003-02-28"]}}, set()),
+    "splits.base_period": ({"splits": SPLITS | {"base_period": ["2001-01-01", "2003-03-31"]}}, set()),
     "region.lon, region.lat": ({"region": REGION | {"lon": [170.5, 172.5]}}, {"soi statistics"}),
     "region.coarsen": ({"region": REGION | {"coarsen": 2}}, {"soi statistics"}),
     "region.min_ocean, region.land_tiles, region.tile, region.skip": (
@@ -73,7 +73,7 @@ CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
 @pytest.fixture(scope="module")
 def sea(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keys")
-    sst = make_sst()
+    sst = make_sst(years=3).sel(time=slice("2003-06-30"))
     for name in ("sea.nc", "copy.nc"):
         sst.to_netcdf(folder / name, engine="netcdf4")
     random = np.random.default_rng(1)
@@ -82,7 +82,7 @@ def sea(tmp_path_factory: pytest.TempPathFactory) -> Path:
         wind[name].attrs["units"] = "m s-1"
     for name in ("wind.nc", "copy of wind.nc"):
         wind.to_netcdf(folder / name, engine="netcdf4")
-    months = pd.date_range("2000-01-01", "2004-12-01", freq="MS")
+    months = pd.date_range("2000-01-01", "2003-06-01", freq="MS")
     values = pd.Series(random.normal(size=len(months)), months.strftime("%Y-%m"), name="value")
     values.to_csv(folder / "monthly.csv", index_label="month")
     return folder

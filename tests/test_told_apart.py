@@ -120,11 +120,10 @@ def test_a_forecast_from_a_day_that_it_learnt_from_says_so(
     assert "comment" not in late.attrs
 
 
-def test_a_combination_tells_what_its_linear_parts_are_fitted_to(tmp_path: Path) -> None:
-    make_sst().to_netcdf(tmp_path / "sea.nc")
+def test_a_combination_tells_what_its_linear_parts_are_fitted_to(tmp_path: Path, sst_file: Path) -> None:
     assert "ridge" in LINEAR
     runs = [
-        make_run(configure(tmp_path, tmp_path / "sea.nc", name, model))
+        make_run(configure(tmp_path, sst_file, name, model))
         for name, model in (("net", None), ("linear", {"name": "ridge"}))
     ]
     both = sstcast.combine(runs, "both", equal=True)
@@ -167,9 +166,8 @@ def test_an_object_that_is_given_anew_is_compared_once(tmp_path: Path, monkeypat
     assert abs(float((cube - sst.sel(lat=cube.lat, lon=cube.lon)).mean()) - 1) < 1e-3
 
 
-def test_few_observed_days_give_no_events(tmp_path: Path) -> None:
-    make_sst().to_netcdf(tmp_path / "sea.nc")
-    run = make_run(configure(tmp_path, tmp_path / "sea.nc", region=REGION, history=6))
+def test_few_observed_days_give_no_events(tmp_path: Path, sst_file: Path) -> None:
+    run = make_run(configure(tmp_path, sst_file, history=6))
     days = make_sst()["sst"].sel(time=slice("2004-06-01", "2004-06-30"))
     few, enough = (sstcast.load(run).forecast(days[-count:], above=20) for count in (6, 7))
     missing = {str(name) for name in few if few[name].isnull().all() and enough[name].notnull().any()}

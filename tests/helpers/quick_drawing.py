@@ -1,4 +1,4 @@
-"""Reports without their images, for tests of all else: tests/reports draws and encodes every one."""
+"""Reports and pages without their images, for tests of all else: tests/reports draws and encodes every one."""
 
 import pytest
 
@@ -16,3 +16,9 @@ def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out all figures and maps of a report."""
     for name in ("FIGURES", "MAPS"):
         monkeypatch.setattr(catalogue, name, {})
+
+
+def draw_no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the map and the series of the page of a forecast."""
+    for name in ("map_plot", "series_plot"):
+        monkeypatch.setattr(f"sstcast.reports.page_contents.{name}", lambda *_: {})
