@@ -124,25 +124,25 @@ def identified(
     dataset = straightened(located(dataset.set_coords(coordinates), path), path)
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
     if header not in layouts:
-        cf_dataset = _guessed(dataset)
+        cf_dataset = guessed(dataset)
         name = choose(cf_dataset, path, dims, variable, is_sst, any_grid)
         layouts[header] = name, _axes(cf_dataset[name], true_positions)
     name, axes = layouts[header]
     return _renamed(dataset, name, axes, dims)
 
 
-def _guessed(dataset: xr.Dataset) -> xr.Dataset:
+def guessed(dataset: xr.Dataset) -> xr.Dataset:
     """Give the coordinates the attributes that cf_xarray guesses from their names.
 
     Each is looked at alone where others do not matter: cf_xarray looks through all of them for each of its names.
     """
     if any(values.attrs.get("cf_role") == "grid_topology" for values in dataset.variables.values()):
         return dataset.cf.guess_coord_axis()
-    guessed = dataset.copy()
+    copy = dataset.copy()
     for name, values in dataset.coords.variables.items():
         alone = xr.Dataset(coords=xr.Coordinates({name: values}, indexes={}))
-        guessed[name].attrs = alone.cf.guess_coord_axis()[name].attrs
-    return guessed
+        copy[name].attrs = alone.cf.guess_coord_axis()[name].attrs
+    return copy
 
 
 def _is_coordinate(name: str, values: xr.DataArray) -> bool:

@@ -1,15 +1,17 @@
 """Whatever a file calls its axes, a field gets the names of sstcast, and messages have the file's."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from any_grids import SOURCES
 from refusals import refused
 
 from sstcast.reading.fields import find_field
-from sstcast.reading.layouts import FORECAST, OBSERVED
+from sstcast.reading.layouts import FORECAST, OBSERVED, guessed
 from sstcast.reading.positions import SPACE
 
 DAYS = np.array(["2001-01-01", "2001-01-02", "2001-01-03"], "datetime64[ns]")
@@ -106,3 +108,20 @@ def test_a_forecast_by_valid_days_on_another_dimension() -> None:
 def test_messages_have_the_names_of_the_file(dataset: xr.Dataset, told: str) -> None:
     with refused("a.nc: ", told):
         find_field(dataset, Path("a.nc"), any_grid=True)
+
+
+SGRID = {"cf_role": "grid_topology", "topology_dimension": 2, "node_dimensions": "x y", "node_coordinates": "x y"}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *SOURCES.values(),
+        lambda: a_file(AXES | STARTS | {"lat": ("lat", [1.0, 2]), "depth": 0.5, "valid_time": ("t", DAYS)}),
+        lambda: a_file({"y": ("y", LAT), "x": ("x", LON)}).assign(grid=((), 0, SGRID)),
+    ],
+)
+def test_axes_are_those_that_cf_xarray_guesses(make: Callable[[], xr.Dataset]) -> None:
+    """Although each coordinate is looked at alone."""
+    dataset = make()
+    xr.testing.assert_identical(guessed(dataset), dataset.cf.guess_coord_axis())
