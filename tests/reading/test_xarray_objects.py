@@ -187,7 +187,7 @@ def test_the_command_line_goes_on_from_the_stores(
 ) -> None:
     forecast = sstcast.forecast(run, source=days, out="a.nc").value.load()
     xarray_objects._held.clear()  # as in another process
-    for arguments in (("prepare", run.config_file), ("train", "run.yaml", *options())):
+    for arguments in (("prepare", run.config_file), ("evaluate", run.folder), ("train", "run.yaml", *options())):
         assert command(*arguments)[0] == 0
     assert command("forecast", run.folder, "--out", "b.nc")[0] == 0
     xr.testing.assert_equal(xr.load_dataset("b.nc")["sst"], forecast["sst"])
