@@ -14,13 +14,15 @@ from scored_runs import configure
 from scores.probability import crps_for_ensemble
 
 from sstcast.config import ModelConfig
+from sstcast.forecasting.spread import SpreadCalibrator
 from sstcast.ocean.prepare import prepare
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.distributions import ENSEMBLE, Gaussian, Members, crps
-from sstcast.scores.evaluate import evaluate
-from sstcast.scores.kinds.distributions import rank_histogram
+from sstcast.scores.kinds.distributions import Distributions, rank_histogram
 from sstcast.scores.metrics import statistics_of
 from sstcast.scores.scene import Scene
-from sstcast.scores.systems import ScoredSystem
+from sstcast.scores.systems import ScoredSystem, baselines, systems_of
+from sstcast.scores.verify import verify
 from sstcast.training.train import train, training_windows
 
 
@@ -105,7 +107,9 @@ def test_spread_matches_the_error_of_a_reliable_ensemble_only(spread: float) -> 
     assert ENSEMBLE["spread_skill"].from_means(means) == pytest.approx(closed, rel=0.02)
 
 
-def test_intervals_of_a_gaussian_ocean_hold_what_they_promise(tmp_path: Path) -> None:
+def test_intervals_of_a_gaussian_ocean_hold_what_they_promise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Cells of different variance forget independently of each other: over a year the share is nearly exact."""
     random, time = np.random.default_rng(0), pd.date_range("2001-01-01", "2012-12-31")
     shocks = random.normal(size=(len(time), 8, 12)).astype("float32")
@@ -121,7 +125,11 @@ def test_intervals_of_a_gaussian_ocean_hold_what_they_promise(tmp_path: Path) ->
     config = config.model_copy(update={"model": ModelConfig(name="damped-persistence")})
     prepare(config.data)
     run, _ = train(config, training_windows(config))
-    found = evaluate(run)[0]["probabilities"]
+    truth = Analysis.of(run)
+    days = SpreadCalibrator(truth.prepared)
+    monkeypatch.setattr("sstcast.scores.verify.KINDS", (Distributions,))
+    tables = verify(Scene(truth, systems_of(run, days) | baselines(days)))
+    found = Distributions.section(Distributions.finish(tables, [], []), "climatology")["probabilities"]
     for method in ("model", "persistence", "climatology", "multiscale ridge"):
         scores = found[method]
         for level in (50, 80, 95):
