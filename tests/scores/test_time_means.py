@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from sstcast.reports.report import _key_figures
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.score import score
+from sstcast.scores.score_files import ScoreFiles
 
 DAYS, DAY = 5, np.timedelta64(1, "D")
 STARTS = np.array([0, 5, 12])  # days after the first day forecast: the second gap is not a whole mean
@@ -57,6 +59,14 @@ def means_of(truth: xr.DataArray, error: np.ndarray | float = 0, first: int = 1)
     forecasts["sst"].attrs = {"units": "degC", "cell_methods": "time: mean (interval: 5 days)"}
     lead = ("lead", first + STARTS + DAYS / 2, {"units": "days", "bounds": "lead_bnds"})
     return forecasts.assign_coords(init_time=dates, lead=lead)
+
+
+@pytest.fixture(scope="module")
+def perfect(truth: xr.DataArray, sst_file: Path, folder: Path) -> tuple[dict[str, Any], ScoreFiles]:
+    """The scores of perfect forecasts."""
+    means_of(truth).to_netcdf(folder / "perfect.nc")
+    metrics, files, _ = score(folder / "perfect.nc", FieldSource(source=str(sst_file)))
+    return metrics, files
 
 
 def test_the_bounds_tell_the_days(truth: xr.DataArray, tmp_path: Path) -> None:
@@ -126,13 +136,13 @@ def test_they_are_not_read_as_predictors(truth: xr.DataArray, tmp_path: Path) ->
         read_forecasts(path)
 
 
-def test_errors_are_those_of_the_means(truth: xr.DataArray, sst_file: Path, tmp_path: Path) -> None:
+def test_errors_are_those_of_the_means(
+    truth: xr.DataArray, perfect: tuple[dict[str, Any], ScoreFiles], sst_file: Path, tmp_path: Path
+) -> None:
     error = np.random.default_rng(0).normal(size=(30, len(STARTS)))
-    rmse = {}
-    for name, added, first in (("perfect", 0.0, 1), ("late", error, 8)):
-        means_of(truth, added, first).to_netcdf(path := tmp_path / f"{name}.nc")
-        metrics, files, _ = score(path, FieldSource(source=str(sst_file)))
-        rmse[name] = metrics["scores"]["model"]["degC"]["rmse"]
+    means_of(truth, error, 8).to_netcdf(path := tmp_path / "late.nc")
+    late = score(path, FieldSource(source=str(sst_file)))
+    for (metrics, files, *_), added, first in ((perfect, 0.0, 1), (late, error, 8)):
         dates = truth["time"].values[-330:-30:10]
         days = [str((dates[0] + lead * DAY).astype("M8[D]")) for lead in (first, first + DAYS - 1)]
         assert f"the first mean is of 5 days, {' to '.join(days)}" in metrics["notes"]
@@ -147,7 +157,7 @@ def test_errors_are_those_of_the_means(truth: xr.DataArray, sst_file: Path, tmp_
             np.broadcast_to(added, error.shape)[4],
             atol=1e-4,
         )
-    assert rmse["perfect"] < 1e-5
+    assert perfect[0]["scores"]["model"]["degC"]["rmse"] < 1e-5
     found = files.open()["mse_by_date"].sel(units="degC", system="model")
     np.testing.assert_allclose(found.sel(lead=[12, 17, 24]), error**2, rtol=1e-3, atol=1e-5)
     assert found.notnull().sum("lead").values.tolist() == [3] * 30
@@ -163,10 +173,9 @@ def test_errors_are_those_of_the_means(truth: xr.DataArray, sst_file: Path, tmp_
     assert answers(metrics)[0].count("on day") == 2
 
 
-def test_references_are_averaged_over_the_same_days(truth: xr.DataArray, sst_file: Path, tmp_path: Path) -> None:
+def test_references_are_averaged_over_the_same_days(perfect: tuple[dict[str, Any], ScoreFiles]) -> None:
     """Persistence and climatology by plain NumPy."""
-    means_of(truth).to_netcdf(path := tmp_path / "file.nc")
-    metrics, files, _ = score(path, FieldSource(source=str(sst_file)))
+    metrics, files = perfect
     tables = files.open()
     cube, anomalies = Prepared.of(DataConfig.model_validate(metrics["recipe"]["data"])).open()
     climatology, scale = (anomalies[name].load() for name in ("climatology", "scale"))
