@@ -24,16 +24,17 @@ from sstcast.training.train import training_windows
 
 TODAY = dt.date(2005, 1, 1)
 SEA = 8 * 12 - 6  # cells of the small ocean
-FIRST, LAST = pd.Timestamp("2004-01-10"), pd.Timestamp("2004-12-22")  # initial dates of the test days
+SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-06-30"]}
+FIRST, LAST = pd.Timestamp("2004-01-10"), pd.Timestamp("2004-06-21")  # initial dates of the test days
 ABSENT = pd.to_datetime(
-    ["2003-06-01", "2004-01-10", "2004-01-11", "2004-02-05", "2004-03-01", "2004-03-03", "2004-12-22"]
+    ["2003-06-01", "2004-01-10", "2004-01-11", "2004-02-05", "2004-03-01", "2004-03-03", "2004-06-21"]
 )
 HOLE = pd.Timestamp("2004-05-01")  # on which three cells have no value: more than a thousandth of the sea
 
 
 def with_gaps() -> xr.Dataset:
-    """The small ocean without the days `ABSENT`, and with a hole of three cells."""
-    data = make_sst()
+    """The small ocean up to the test days, without the days `ABSENT`, and with a hole of three cells."""
+    data = make_sst().sel(time=slice(None, "2004-06-30"))
     data["sst"].loc[{"time": HOLE}][4, 4:7] = np.nan
     return data.drop_sel(time=ABSENT)
 
@@ -53,7 +54,7 @@ def saved(data: xr.Dataset, path: Path) -> Path:
 @pytest.fixture(scope="module")
 def gaps(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("gaps")
-    run = make_run(configure(folder, saved(with_gaps(), folder / "gaps.nc"), gaps=3))
+    run = make_run(configure(folder, saved(with_gaps(), folder / "gaps.nc"), gaps=3, splits=SPLITS))
     evaluate(run)
     return run
 
@@ -75,7 +76,7 @@ def test_no_score_begins_on_a_day_that_was_filled(gaps: Run) -> None:
 
 
 def test_scores_are_those_of_the_record_that_was_filled_by_hand(gaps: Run, tmp_path: Path) -> None:
-    whole = make_run(configure(tmp_path, saved(by_hand(with_gaps()), tmp_path / "whole.nc")))
+    whole = make_run(configure(tmp_path, saved(by_hand(with_gaps()), tmp_path / "whole.nc"), splits=SPLITS))
     evaluate(whole)
     assert "filled" not in metrics_of(whole)
     with ScoreFiles(gaps.folder).open() as tables, ScoreFiles(whole.folder).open() as expected:
@@ -116,7 +117,7 @@ def test_dates_are_left_out_after_they_are_thinned(gaps: Run) -> None:
 def test_shares_are_of_the_cells_of_the_source(tmp_path: Path, coarsen: int) -> None:
     path = saved(with_gaps(), tmp_path / "gaps.nc")
     region = {"lon": [170, 173], "lat": [-12, -10], "tile": [8 // coarsen, 6 // coarsen], "coarsen": coarsen}
-    prepared = prepare(configure(tmp_path, path, gaps=3, region=region).data)
+    prepared = prepare(configure(tmp_path, path, gaps=3, region=region, splits=SPLITS).data)
     assert f"2004-05-01: 3 of {SEA} cells" in prepared.open_cube().attrs["gaps_filled"]
     assert left_out(prepared) == 7
 
@@ -126,7 +127,7 @@ def test_a_forecast_from_a_filled_day_is_refused_and_names_an_earlier_one(gaps: 
     for date, earlier in (("2004-01-11", "2004-01-09"), ("2004-05-01", "2004-04-30")):
         with pytest.raises(SSTCastError, match=f"has missing values on {date}.*--date, such as {earlier}"):
             last_days(data, dt.date.fromisoformat(date), TODAY)
-    assert last_days(data, None, TODAY).indexes["time"][-1] == pd.Timestamp("2004-12-31")
+    assert last_days(data, None, TODAY).indexes["time"][-1] == pd.Timestamp("2004-06-30")
 
 
 def test_the_stores_of_a_record_in_python_tell_the_same_days(gaps: Run) -> None:
@@ -140,7 +141,7 @@ def test_the_stores_of_a_record_in_python_tell_the_same_days(gaps: Run) -> None:
 def test_later_days_do_not_change_a_history(gaps: Run, tmp_path: Path) -> None:
     changed = with_gaps()
     changed["sst"] = changed["sst"] + 2 * (changed["time"] > ABSENT[3])
-    other = configure(tmp_path, saved(changed, tmp_path / "changed.nc"), gaps=3).data
+    other = configure(tmp_path, saved(changed, tmp_path / "changed.nc"), gaps=3, splits=SPLITS).data
     for day in (1, 2, 9, 24):
         date = (ABSENT[3] - pd.Timedelta(days=day)).date()
         if pd.Timestamp(date) not in ABSENT:
