@@ -155,8 +155,9 @@ def test_scores_of_other_weights_are_left_out(
 
 
 def _listed(folder: Path) -> set[str]:
-    lines = [line for contest in leaderboard(folder) for line in contest.repeated]
-    names = [entry.name for contest in leaderboard(folder) for entry in contest.entries if entry.runs]
+    contests = leaderboard(folder)
+    lines = [line for contest in contests for line in contest.repeated]
+    names = [entry.name for contest in contests for entry in contest.entries if entry.runs]
     return {*names, *(line.partition(":")[0] for line in lines)}
 
 
