@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import untrained
 import xarray as xr
 from quick_drawing import draw_quickly
 from scipy.optimize import nnls
@@ -162,7 +163,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
         assert not out.exists()
 
     def other(name: str, **data: Any) -> Run:
-        return make_run(configure(tmp_path, sst_file, name, splits=SPLITS, **data))
+        return untrained.make_run(configure(tmp_path, sst_file, name, splits=SPLITS, **data))
 
     with pytest.raises(SSTCastError, match=rf"{b.folder}: one run is no combination"):
         sstcast.combine([b], "n")
@@ -170,14 +171,14 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
         sstcast.combine([b, c], "../x")
     refused(rf"{b.folder}: named twice", b, c, b)
     refused(r"nowhere: not a run", b, Run(tmp_path / "nowhere"))
-    untrained = Run.create(configure(tmp_path, sst_file, "untrained", splits=SPLITS))
-    refused(r"untrained/checkpoints/best.pt: no checkpoint yet", b, untrained)
+    new = Run.create(configure(tmp_path, sst_file, "new", splits=SPLITS))
+    refused(r"new/checkpoints/best.pt: no checkpoint yet", b, new)
     shorter = other("shorter", horizon=7)
     refused(rf"{shorter.folder}: its data.horizon is 7, but {b.folder} has 8; combine runs that", b, shorter)
     refused(r"its data.protocol is paper, but .* physical", b, other("paper", protocol="paper"))
     warmer = tmp_path / "warmer.nc"
     (xr.load_dataset(sst_file) + 0.5).assign_attrs(title="warmer").to_netcdf(warmer, engine="netcdf4")
-    warm = other("warm", source=str(warmer))
+    warm = make_run(configure(tmp_path, warmer, "warm", splits=SPLITS))
     refused(r"warm: its days have different values \(digest [0-9a-f]{12}\) from those of .*same ocean", b, warm)
     warm.data.unlink()
     refused(r"warm: its data.source is .*warmer.nc, but .*small.nc", b, warm)
