@@ -65,7 +65,9 @@ def means_of(truth: xr.DataArray, error: np.ndarray | float = 0, first: int = 1)
 def perfect(truth: xr.DataArray, sst_file: Path, folder: Path) -> tuple[dict[str, Any], ScoreFiles]:
     """The scores of perfect forecasts."""
     means_of(truth).to_netcdf(folder / "perfect.nc")
-    metrics, files, _ = score(folder / "perfect.nc", FieldSource(source=str(sst_file)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        metrics, files, _ = score(folder / "perfect.nc", FieldSource(source=str(sst_file)))
     return metrics, files
 
 
