@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from quick_drawing import draw_no_plots
 from scored_runs import SHORT_TEST, configure, make_run
 
 from sstcast.forecasting.spread import calibrated
@@ -15,6 +16,11 @@ from sstcast.runs import Run
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("prepared")
+
+
+@pytest.fixture(autouse=True)
+def quick_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_no_plots(monkeypatch)
 
 
 @pytest.fixture
