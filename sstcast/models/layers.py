@@ -5,11 +5,10 @@ of a local layer, alone or with `-vn`.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from inspect import Parameter, signature
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
+from pydantic import AfterValidator, ConfigDict, create_model
 from torch import nn
 
 from sstcast.errors import SSTCastError
@@ -111,12 +110,8 @@ def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], w
     Raises SSTCastError, naming `where` and the option, if there is no such parameter, or if its value is missing,
     of the wrong type, too small or too large.
     """
-    return validate(_schema(tuple(parameters)), dict(options), where).model_dump()
-
-
-@cache
-def _schema(parameters: tuple[Parameter, ...]) -> type[BaseModel]:
     fields: dict[str, Any] = {
         p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
     }
-    return create_model("Options", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
+    schema = create_model("Options", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
+    return validate(schema, dict(options), where).model_dump()
