@@ -135,12 +135,14 @@ def guessed(dataset: xr.Dataset) -> xr.Dataset:
     """Give the coordinates the attributes that cf_xarray guesses from their names.
 
     Each is looked at alone where others do not matter: cf_xarray looks through all of them for each of its names.
+    Of those without an index, it knows only what the dataset's attribute `coordinates` lists, if it has one.
     """
     if any(values.attrs.get("cf_role") == "grid_topology" for values in dataset.variables.values()):
         return dataset.cf.guess_coord_axis()
-    copy = dataset.copy()
+    copy, listed = dataset.copy(), (dataset.encoding | dataset.attrs).get("coordinates")
     for name, values in dataset.coords.variables.items():
-        alone = xr.Dataset(coords=xr.Coordinates({name: values}, indexes={}))
+        known = {} if name in dataset.xindexes else {"coordinates": listed}
+        alone = xr.Dataset(coords=xr.Coordinates({name: values}, indexes={}), attrs=known)
         copy[name].attrs = alone.cf.guess_coord_axis()[name].attrs
     return copy
 

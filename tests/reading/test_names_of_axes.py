@@ -110,6 +110,10 @@ def test_messages_have_the_names_of_the_file(dataset: xr.Dataset, told: str) -> 
         find_field(dataset, Path("a.nc"), any_grid=True)
 
 
+BY_UNITS: dict[str, Any] = {
+    **{"t": ("t", DAYS, {"axis": "T"}), "y": ("y", LAT, {"units": "degrees_north"}), "depth": 0.5},
+    **{name: (("y", "x"), BENT[0], {"units": "degrees_north"}) for name in ("lat", "latitude")},
+}
 SGRID = {"cf_role": "grid_topology", "topology_dimension": 2, "node_dimensions": "x y", "node_coordinates": "x y"}
 
 
@@ -119,6 +123,7 @@ SGRID = {"cf_role": "grid_topology", "topology_dimension": 2, "node_dimensions":
         *SOURCES.values(),
         lambda: a_file(AXES | STARTS | {"lat": ("lat", [1.0, 2]), "depth": 0.5, "valid_time": ("t", DAYS)}),
         lambda: a_file({"y": ("y", LAT), "x": ("x", LON)}).assign(grid=((), 0, SGRID)),
+        lambda: a_file(BY_UNITS).assign_attrs(coordinates="depth lat"),
     ],
 )
 def test_axes_are_those_that_cf_xarray_guesses(make: Callable[[], xr.Dataset]) -> None:
