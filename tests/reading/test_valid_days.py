@@ -188,7 +188,10 @@ def issued(kind: str) -> tuple[xr.Dataset, xr.Dataset]:
 
 
 @pytest.mark.parametrize("kind", ["avg", "bounds of hours", "bounds of valid days", "instant"])
-def test_forecasts_of_averages_are_of_the_day_before_their_label(tmp_path: Path, kind: str) -> None:
+def test_forecasts_of_averages_are_of_the_day_before_their_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     ocean, made = issued(kind)
     made.to_netcdf(tmp_path / "forecasts.nc", engine="netcdf4")
     found = read_forecasts(tmp_path / "forecasts.nc")

@@ -39,6 +39,11 @@ SECTIONS = ("scores", "probabilities", "heatwaves", "terciles", "ensemble", "ind
 DATES = np.arange("2004-01-10", "2004-12-10", 14, "datetime64[D]").astype("datetime64[ns]")
 
 
+@pytest.fixture(autouse=True)
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def perfect(sst_file: Path) -> xr.Dataset:
     """Cells in blocks of 3 x 3, whose means are the truth, though none has its value; a spread of 0.4 to 0.6."""
@@ -88,9 +93,8 @@ def renamed(value: Any, names: dict[str, str | None]) -> Any:
 
 
 def test_perfect_forecasts_keep_their_row_beside_runs_of_any_name(
-    scored: Run, perfect: xr.Dataset, sst_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scored: Run, perfect: xr.Dataset, sst_file: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     odd = ("model", "climatology", "base rate", "ridge, bias removed")
     names = (*odd, "a climatology", "climatology (best)", "without wind", "net, new")
     for name in (*names, "other/a climatology", "plain"):
