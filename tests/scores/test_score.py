@@ -45,17 +45,6 @@ REGION = Region(lon=(170, 173), lat=(-12, -10))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the truth is prepared, once for all files scored."""
-    return tmp_path_factory.mktemp("truth")
-
-
-@pytest.fixture(autouse=True)
-def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-
-
-@pytest.fixture(scope="module")
 def sparse(scored: Run) -> xr.Dataset:
     """Forecasts of a run every week, without one of them, as plain xarray."""
     sst = xr.open_zarr(scored.forecasts)["sst"].isel(init_time=slice(None, None, EVERY)).load()

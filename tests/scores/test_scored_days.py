@@ -63,7 +63,6 @@ def test_the_days_around_the_test_that_events_need() -> None:
 
 
 def test_runs_and_files_are_scored_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
     source, out = tmp_path / "small.nc", tmp_path / "scored"
     write(source, 0)
     first = make_run(configure(tmp_path, source, splits=SPLITS))

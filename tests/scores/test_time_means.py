@@ -35,17 +35,6 @@ def truth() -> xr.DataArray:
     return make_sst()["sst"].sel(lat=slice(-12, -10), lon=slice(170, 173))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the truth is prepared, and its linear systems are fitted, once for all files scored."""
-    return tmp_path_factory.mktemp("means")
-
-
-@pytest.fixture(autouse=True)
-def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-
-
 def means_of(truth: xr.DataArray, error: np.ndarray | float = 0, first: int = 1) -> xr.Dataset:
     """Return perfect forecasts plus an error by date and lead, whose first mean begins `first` days ahead."""
     dates = truth["time"].values[-330:-30:10]
@@ -65,9 +54,7 @@ def means_of(truth: xr.DataArray, error: np.ndarray | float = 0, first: int = 1)
 def perfect(truth: xr.DataArray, sst_file: Path, folder: Path) -> tuple[dict[str, Any], ScoreFiles]:
     """The scores of perfect forecasts."""
     means_of(truth).to_netcdf(folder / "perfect.nc")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        metrics, files, _ = score(folder / "perfect.nc", FieldSource(source=str(sst_file)))
+    metrics, files, _ = score(folder / "perfect.nc", FieldSource(source=str(sst_file)))
     return metrics, files
 
 
